@@ -1,0 +1,342 @@
+"""A training job as a DAG of compute and transfer steps, and what it would do without a network.
+
+One `JobDag` is one iteration; `next_iteration` edges tie it to the following one. All steps that
+share a GPU are chained by the generator in the order in which the GPU runs them, so a step may
+start as soon as the steps it names have finished: nothing else is implied.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from echelonflow.errors import InputError
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """`duration_s` seconds of computation on one rank, after the steps named in `after`."""
+
+    name: str
+    rank: int
+    duration_s: float
+    after: tuple[str, ...] = ()
+    kind: str = "compute"
+    """What the computation is, e.g. "forward", "backward", "update": names its colour in pictures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """`size_bytes` payload bytes from one rank to another, released once `after` has finished."""
+
+    name: str
+    src_rank: int
+    dst_rank: int
+    size_bytes: int
+    group: str
+    """The EchelonFlow this flow belongs to (the Coflow too, under `grouping=group`)."""
+    coflow: str
+    """The Coflow this flow belongs to under `grouping=collective`."""
+    after: tuple[str, ...] = ()
+
+
+Step = Compute | Transfer
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """An EchelonFlow: transfers whose ideal finish times are r + offset (design, section 2).
+
+    `transfers` and `offsets_s` have one entry per flow, in the order in which they are consumed.
+    """
+
+    name: str
+    kind: str
+    transfers: tuple[str, ...]
+    offsets_s: tuple[float, ...]
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class JobDag:
+    """One iteration of a job on ranks 0 .. `ranks` - 1.
+
+    `next_iteration` holds (earlier, later) pairs: step `later` of iteration k + 1 waits for step
+    `earlier` of iteration k. Raises InputError, naming the step or group, for duplicate or unknown
+    names, cycles (within one iteration), ranks out of range, sizes and times that are not positive
+    and finite, and groups that do not list exactly their own transfers.
+    """
+
+    ranks: int
+    steps: tuple[Step, ...]
+    groups: tuple[Group, ...] = ()
+    next_iteration: tuple[tuple[str, str], ...] = ()
+    parameters: dict[str, Any] = field(default_factory=dict, compare=False)
+    """What the generator was asked for; kept for reports only."""
+
+    def __post_init__(self) -> None:
+        _check_steps(self)
+        _check_groups(self)
+        _ = self.order  # raises on a cycle
+
+    @cached_property
+    def by_name(self) -> dict[str, Step]:
+        return {step.name: step for step in self.steps}
+
+    @cached_property
+    def transfers(self) -> tuple[Transfer, ...]:
+        """All transfers in the order of `steps`; their position is the flow's index in the job."""
+        return tuple(step for step in self.steps if isinstance(step, Transfer))
+
+    @cached_property
+    def computes(self) -> tuple[Compute, ...]:
+        return tuple(step for step in self.steps if isinstance(step, Compute))
+
+    @cached_property
+    def offset_s(self) -> dict[str, float]:
+        """Offset of every transfer within its EchelonFlow, in seconds."""
+        return {
+            name: offset for group in self.groups for name, offset in zip(group.transfers, group.offsets_s, strict=True)
+        }
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """Step names in a topological order (stable with respect to `steps`)."""
+        waiting = {step.name: len(step.after) for step in self.steps}
+        ready = deque(step.name for step in self.steps if not step.after)
+        done: list[str] = []
+        while ready:
+            name = ready.popleft()
+            done.append(name)
+            for follower in self.followers[name]:
+                waiting[follower] -= 1
+                if waiting[follower] == 0:
+                    ready.append(follower)
+        if len(done) != len(self.steps):
+            stuck = sorted(name for name, count in waiting.items() if count > 0)
+            raise InputError(f"job has a cycle through {', '.join(stuck[:5])}; a DAG has none")
+        return tuple(done)
+
+    @cached_property
+    def followers(self) -> dict[str, tuple[str, ...]]:
+        """For each step, the steps of the same iteration that wait for it."""
+        found: dict[str, list[str]] = {step.name: [] for step in self.steps}
+        for step in self.steps:
+            for name in step.after:
+                found[name].append(step.name)
+        return {name: tuple(after) for name, after in found.items()}
+
+    @cached_property
+    def next_followers(self) -> dict[str, tuple[str, ...]]:
+        """For each step, the steps of the *next* iteration that wait for it."""
+        found: dict[str, list[str]] = {step.name: [] for step in self.steps}
+        for earlier, later in self.next_iteration:
+            found[earlier].append(later)
+        return {name: tuple(after) for name, after in found.items()}
+
+    @cached_property
+    def previous(self) -> dict[str, tuple[str, ...]]:
+        """For each step, the steps of the *previous* iteration that it waits for."""
+        found: dict[str, list[str]] = {step.name: [] for step in self.steps}
+        for earlier, later in self.next_iteration:
+            found[later].append(earlier)
+        return {name: tuple(before) for name, before in found.items()}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A DAG placed on hosts: rank i runs on `placement[i]`; `iterations` passes from `start_s` on."""
+
+    name: str
+    dag: JobDag
+    placement: tuple[str, ...]
+    iterations: int = 1
+    weight: float = 1.0
+    start_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if len(self.placement) != self.dag.ranks:
+            raise InputError(f"job {self.name}: {self.dag.ranks} ranks but {len(self.placement)} hosts in its placement")
+        if self.iterations < 1:
+            raise InputError(f"job {self.name}: iterations is {self.iterations}; at least 1 is needed")
+        if not self.start_s >= 0:
+            raise InputError(f"job {self.name}: start is {self.start_s} s; it cannot lie before 0")
+
+    def hosts_of(self, transfer: Transfer) -> tuple[str, str]:
+        """Source and destination host of a transfer; equal where both ranks share a host (no flow)."""
+        return self.placement[transfer.src_rank], self.placement[transfer.dst_rank]
+
+    def is_local(self, transfer: Transfer) -> bool:
+        src, dst = self.hosts_of(transfer)
+        return src == dst
+
+
+def run_without_network(job_dag: JobDag, iterations: int = 1) -> list[dict[str, tuple[float, float]]]:
+    """Start and finish of every step, per iteration, if every transfer took no time at all.
+
+    Returns one dict per iteration, step name to (start_s, finish_s), the first step starting at 0.
+    """
+    runs: list[dict[str, tuple[float, float]]] = []
+    for _ in range(iterations):
+        times: dict[str, tuple[float, float]] = {}
+        for name in job_dag.order:
+            step = job_dag.by_name[name]
+            start = max((times[before][1] for before in step.after), default=0.0)
+            if runs:
+                start = max(start, max((runs[-1][before][1] for before in job_dag.previous[name]), default=0.0))
+            times[name] = (start, start + (step.duration_s if isinstance(step, Compute) else 0.0))
+        runs.append(times)
+    return runs
+
+
+def iteration_times_without_network(job_dag: JobDag, iterations: int) -> list[float]:
+    """Duration of each iteration in seconds if transfers took no time: the part nobody can schedule away.
+
+    Iteration k lasts from the last finish of iteration k - 1 (0 for the first) to its own last finish.
+    """
+    ends = [max(finish for _, finish in times.values()) for times in run_without_network(job_dag, iterations)]
+    return [end - before for before, end in zip([0.0, *ends], ends, strict=False)]
+
+
+def derived_offsets(job_dag: JobDag) -> dict[str, float]:
+    """Offsets of all transfers "from the DAG": when each is first consumed in a run without a network.
+
+    A transfer's value is the start of its earliest consumer less the least such start in its group
+    (design, section 2). A consumer may belong to the next iteration. A transfer that nobody waits for
+    is taken to be consumed when it is released. Seconds, per transfer name.
+    """
+    first, second = run_without_network(job_dag, 2)
+    consumed = {}
+    for transfer in job_dag.transfers:
+        starts = [first[name][0] for name in job_dag.followers[transfer.name]]
+        starts += [second[name][0] for name in job_dag.next_followers[transfer.name]]
+        consumed[transfer.name] = min(starts, default=first[transfer.name][0])
+    head: dict[str, float] = {}
+    for transfer in job_dag.transfers:
+        head[transfer.group] = min(head.get(transfer.group, math.inf), consumed[transfer.name])
+    return {transfer.name: consumed[transfer.name] - head[transfer.group] for transfer in job_dag.transfers}
+
+
+def to_dict(job_dag: JobDag) -> dict[str, Any]:
+    """The JSON form of a DAG (schema version 1); `from_dict` reads it back unchanged."""
+
+    def plain(step: Step) -> dict[str, Any]:
+        common = {"name": step.name, "after": list(step.after)}
+        if isinstance(step, Compute):
+            return {"compute": step.rank, "duration_s": step.duration_s, "kind": step.kind, **common}
+        return {
+            "transfer": [step.src_rank, step.dst_rank],
+            "size_bytes": step.size_bytes,
+            "group": step.group,
+            "coflow": step.coflow,
+            **common,
+        }
+
+    return {
+        "schema": "echelon-job",
+        "version": SCHEMA_VERSION,
+        "ranks": job_dag.ranks,
+        "steps": [plain(step) for step in job_dag.steps],
+        "groups": [
+            {
+                "name": group.name,
+                "kind": group.kind,
+                "weight": group.weight,
+                "transfers": list(group.transfers),
+                "offsets_s": list(group.offsets_s),
+            }
+            for group in job_dag.groups
+        ],
+        "next_iteration": [list(pair) for pair in job_dag.next_iteration],
+        "parameters": job_dag.parameters,
+    }
+
+
+def from_dict(data: Mapping[str, Any]) -> JobDag:
+    """Read the JSON form of a DAG; InputError where it is not one of a version known here."""
+    if data.get("schema") != "echelon-job" or data.get("version") != SCHEMA_VERSION:
+        raise InputError(
+            f"not an echelon-job of version {SCHEMA_VERSION}: "
+            f"schema is {data.get('schema')!r}, version {data.get('version')!r}"
+        )
+
+    def step(entry: Mapping[str, Any]) -> Step:
+        after = tuple(entry["after"])
+        if "compute" in entry:
+            return Compute(entry["name"], entry["compute"], entry["duration_s"], after, entry["kind"])
+        src, dst = entry["transfer"]
+        return Transfer(entry["name"], src, dst, entry["size_bytes"], entry["group"], entry["coflow"], after)
+
+    try:
+        return JobDag(
+            ranks=data["ranks"],
+            steps=tuple(step(entry) for entry in data["steps"]),
+            groups=tuple(
+                Group(g["name"], g["kind"], tuple(g["transfers"]), tuple(g["offsets_s"]), g["weight"])
+                for g in data["groups"]
+            ),
+            next_iteration=tuple((a, b) for a, b in data["next_iteration"]),
+            parameters=dict(data.get("parameters", {})),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"echelon-job is incomplete or malformed: {error!r}") from error
+
+
+def _check_steps(job_dag: JobDag) -> None:
+    known = {step.name for step in job_dag.steps}
+    if len(known) != len(job_dag.steps):
+        names = [step.name for step in job_dag.steps]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"job has two steps called {twice!r}")
+    if not job_dag.steps:
+        raise InputError("job has no steps")
+    for step in job_dag.steps:
+        for before in step.after:
+            if before not in known:
+                raise InputError(f"step {step.name!r} waits for unknown step {before!r}")
+        if len(set(step.after)) != len(step.after):
+            raise InputError(f"step {step.name!r} names a step twice in its 'after'")
+        ranks = (step.rank,) if isinstance(step, Compute) else (step.src_rank, step.dst_rank)
+        for rank in ranks:
+            if not 0 <= rank < job_dag.ranks:
+                raise InputError(f"step {step.name!r} is on rank {rank}; there are ranks 0 to {job_dag.ranks - 1}")
+        if isinstance(step, Compute):
+            if not (step.duration_s >= 0 and math.isfinite(step.duration_s)):
+                raise InputError(f"compute {step.name!r} lasts {step.duration_s} s; a duration is finite and not negative")
+        elif not step.size_bytes > 0:
+            raise InputError(f"transfer {step.name!r} has {step.size_bytes} bytes; a size must be positive")
+        elif step.src_rank == step.dst_rank:
+            raise InputError(f"transfer {step.name!r} goes from rank {step.src_rank} to itself")
+    for earlier, later in job_dag.next_iteration:
+        for name in (earlier, later):
+            if name not in known:
+                raise InputError(f"next_iteration names unknown step {name!r}")
+
+
+def _check_groups(job_dag: JobDag) -> None:
+    members: dict[str, set[str]] = {}
+    for transfer in job_dag.transfers:
+        members.setdefault(transfer.group, set()).add(transfer.name)
+    declared = {group.name for group in job_dag.groups}
+    if len(declared) != len(job_dag.groups):
+        raise InputError("job has two groups of the same name")
+    for group in job_dag.groups:
+        if not group.transfers:
+            raise InputError(f"group {group.name!r} has no flows")
+        if set(group.transfers) != members.get(group.name, set()) or len(set(group.transfers)) != len(group.transfers):
+            raise InputError(f"group {group.name!r} does not list exactly the transfers that name it")
+        if len(group.offsets_s) != len(group.transfers):
+            raise InputError(f"group {group.name!r}: {len(group.transfers)} flows but {len(group.offsets_s)} offsets")
+        if any(not (offset >= 0 and math.isfinite(offset)) for offset in group.offsets_s):
+            raise InputError(f"group {group.name!r}: an offset is negative or not finite")
+        if not (group.weight > 0 and math.isfinite(group.weight)):
+            raise InputError(f"group {group.name!r} has weight {group.weight}; a weight must be positive")
+    missing = sorted(set(members) - declared)
+    if missing:
+        raise InputError(f"transfers name group {missing[0]!r}, which the job does not declare")

@@ -1,0 +1,28 @@
+"""What can go wrong, and which exit code of the command line each kind leads to."""
+
+from __future__ import annotations
+
+EXIT_VALID = 0
+EXIT_FAILED = 1
+EXIT_BAD_INPUT = 2
+EXIT_INVALID = 3
+
+
+class EchelonError(Exception):
+    """Base of every error that this project raises on purpose; its text is meant for the user."""
+
+    exit_code = EXIT_FAILED
+
+
+class InputError(EchelonError):
+    """The user gave something that cannot work: says what, where, and what would be right."""
+
+    exit_code = EXIT_BAD_INPUT
+
+
+class PolicyError(InputError):
+    """A policy raised, or returned an allocation that no network could carry."""
+
+
+class RunError(EchelonError):
+    """A run started and could not be finished: a process died, a wait ran out."""

@@ -1,0 +1,46 @@
+"""Finds implementations by name: one file each, so that adding one edits nothing else.
+
+Policies, topologies and paradigms are modules of a package; the name a user writes is the module's
+name with dashes for underscores. Options are written in brackets: `coflow(grouping=group)`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from types import ModuleType
+
+from echelonflow.errors import InputError
+
+_CALL = re.compile(r"\s*([A-Za-z0-9_-]+)\s*(?:\((.*)\))?\s*")
+
+
+def names(package: ModuleType) -> list[str]:
+    """The names of all implementations in `package`, sorted."""
+    found = (m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_"))
+    return sorted(name.replace("_", "-") for name in found)
+
+
+def load(package: ModuleType, name: str, what: str) -> ModuleType:
+    """The module called `name` in `package`; InputError listing what there is otherwise."""
+    known = names(package)
+    if name not in known:
+        raise InputError(f"unknown {what} {name!r}; there is: {', '.join(known)}")
+    return importlib.import_module(f"{package.__name__}.{name.replace('-', '_')}")
+
+
+def parse_call(text: str) -> tuple[str, dict[str, str]]:
+    """Split "name(key=value, ...)" into the name and its options, all text (raises InputError)."""
+    match = _CALL.fullmatch(text)
+    if match is None:
+        raise InputError(f"{text!r} is not a name with options; write such as 'coflow(grouping=group)'")
+    options = {}
+    for part in filter(None, (p.strip() for p in (match[2] or "").split(","))):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not key or not value:
+            raise InputError(f"{text!r}: option {part!r} must be written key=value")
+        if key in options:
+            raise InputError(f"{text!r}: option {key!r} is given twice")
+        options[key] = value
+    return match[1], options

@@ -1,0 +1,102 @@
+"""Scheduling policies by name, one file each.
+
+A policy module has a function `allocate(snapshot, *, option=default, ...) -> Allocation`, pure: it reads
+nothing but the snapshot. Each option's annotation is a `Literal` of the words it accepts, or `float`, or
+`int`. `ENFORCER` says what expresses it on real packets unless an experiment says otherwise: "priority"
+(its order) or "rate" (its rates).
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from echelonflow import plugins
+from echelonflow.allocation import Allocation, check
+from echelonflow.errors import EchelonError, InputError, PolicyError
+from echelonflow.snapshot import Snapshot
+
+ENFORCERS = ("priority", "rate")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy with its options bound. `name` is the text that the user gave."""
+
+    name: str
+    enforcer: str
+    summary: str
+    _allocate: Callable[[Snapshot], Allocation]
+
+    def __call__(self, snapshot: Snapshot) -> Allocation:
+        """Decide; raises PolicyError, naming the policy, if it raises or its answer cannot be carried."""
+        try:
+            allocation = self._allocate(snapshot)
+        except EchelonError:
+            raise
+        except Exception as error:
+            raise PolicyError(f"policy {self.name} raised {type(error).__name__}: {error}") from error
+        if not isinstance(allocation, Allocation):
+            raise PolicyError(f"policy {self.name} returned {type(allocation).__name__}, not an Allocation")
+        check(allocation, snapshot, self.name)
+        return allocation
+
+
+def names() -> list[str]:
+    """Every policy that can be named."""
+    return plugins.names(sys.modules[__name__])
+
+
+def load(text: str) -> Policy:
+    """The policy named by `text`, such as "coflow(grouping=group)" (InputError if it makes no sense)."""
+    name, options = plugins.parse_call(text)
+    return bind(plugins.load(sys.modules[__name__], name, "policy"), text, options)
+
+
+def bind(module: ModuleType, text: str, options: dict[str, str]) -> Policy:
+    """A Policy from a module that has `allocate`, with options given as text."""
+    allocate: Any = getattr(module, "allocate", None)
+    if not callable(allocate):
+        raise InputError(f"policy {text}: {module.__name__} has no function allocate(snapshot)")
+    enforcer = getattr(module, "ENFORCER", "priority")
+    if enforcer not in ENFORCERS:
+        raise InputError(f"policy {text}: ENFORCER is {enforcer!r}; it must be one of {', '.join(ENFORCERS)}")
+    values = {key: _option(text, allocate, key, value) for key, value in options.items()}
+    summary = (inspect.getdoc(module) or "").partition("\n")[0]
+    return Policy(text, enforcer, summary, lambda snapshot: allocate(snapshot, **values))
+
+
+def options_of(name: str) -> dict[str, str]:
+    """Options of a policy: name to a description of its values and default."""
+    module = plugins.load(sys.modules[__name__], name, "policy")
+    hints = typing.get_type_hints(module.allocate)
+    return {
+        parameter.name: f"{_values(hints[parameter.name])} (default {parameter.default})"
+        for parameter in list(inspect.signature(module.allocate).parameters.values())[1:]
+    }
+
+
+def _values(hint: Any) -> str:
+    return "|".join(map(str, typing.get_args(hint))) or str(hint.__name__)
+
+
+def _option(text: str, allocate: Any, key: str, value: str) -> Any:
+    known = list(inspect.signature(allocate).parameters)[1:]
+    if key not in known:
+        there = ", ".join(known) or "none"
+        raise InputError(f"policy {text}: unknown option {key!r}; there is: {there}")
+    hint = typing.get_type_hints(allocate).get(key, str)
+    words = typing.get_args(hint)
+    if words:
+        if value not in words:
+            raise InputError(f"policy {text}: {key} is {value!r}; it must be one of {', '.join(map(str, words))}")
+        return value
+    try:
+        return hint(value)
+    except ValueError:
+        raise InputError(f"policy {text}: {key} is {value!r}; it must be a {hint.__name__}") from None

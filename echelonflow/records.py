@@ -1,0 +1,80 @@
+"""What a run leaves behind, the same from the simulator and from the emulation.
+
+All times are seconds since the run's own zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeRecord:
+    """One compute step as it happened; `late_s` is how much longer than asked it took to end."""
+
+    job: str
+    iteration: int
+    step: str
+    kind: str
+    rank: int
+    host: str
+    start_s: float
+    finish_s: float
+    late_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRecord:
+    """One flow as its endpoints saw it.
+
+    `start_s` is the first byte handed to TCP, `finish_s` the last byte received. `sent_bytes` and
+    `received_bytes` are counted by the two ends; `retransmissions` is TCP's own count of segments.
+    """
+
+    job: str
+    iteration: int
+    flow: str
+    group: str
+    kind: str
+    coflow: str
+    src_host: str
+    dst_host: str
+    src_port: int
+    dst_port: int
+    size_bytes: int
+    offset_s: float
+    release_s: float
+    start_s: float
+    finish_s: float
+    sent_bytes: int
+    received_bytes: int
+    dscp: int | None = None
+    """The mark that was last decided (emulation only)."""
+    retransmissions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """One decision: when, on what, how long it took, what it changed."""
+
+    time_s: float
+    trigger: str
+    flows: int
+    groups: int
+    digest: str
+    """Hash of the snapshot's arrays: equal digests mean equal inputs."""
+    policy_ms: float
+    total_ms: float
+    changed: tuple[tuple[str, int, str, int, float | None], ...] = ()
+    """(job, iteration, flow, dscp, rate_Bps) of every setting that changed."""
+
+
+@dataclass(slots=True)
+class RunRecord:
+    """All records of one run of one policy."""
+
+    policy: str
+    repeat: int
+    computes: list[ComputeRecord] = field(default_factory=list)
+    flows: list[FlowRecord] = field(default_factory=list)
+    decisions: list[DecisionRecord] = field(default_factory=list)

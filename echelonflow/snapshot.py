@@ -1,0 +1,84 @@
+"""What a policy sees: every released, unfinished flow at one instant, as arrays.
+
+Arrays, not objects, because a snapshot may carry 100,000 flows. n flows, g EchelonFlows, c Coflows,
+L links. Ragged data (paths, pending bytes) is in compressed rows: row i of `path_link` is
+`path_link[path_start[i]:path_start[i + 1]]`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupTable:
+    """The EchelonFlows that have a flow in the snapshot; one row each, g rows."""
+
+    id: Ints
+    """Stable ids: ties are broken by the smaller one, whatever the order of rows."""
+    weight: Floats
+    reference_s: Floats
+    """Reference time r: release of the head flow less its offset (earliest estimate until it is released)."""
+    incurred_tardiness_s: Floats
+    """Largest tardiness among the group's finished flows; minus infinity where none has finished."""
+    pending_start: Ints
+    """g + 1 entries; declared but unreleased bytes of the group, by link, in compressed rows."""
+    pending_link: Ints
+    pending_bytes: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class CoflowTable:
+    """The Coflows (collective grouping) that have a flow in the snapshot; one row each, c rows."""
+
+    id: Ints
+    weight: Floats
+    arrival_s: Floats
+    """Release of the Coflow's first flow."""
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The state of the network at `now_s`. Sizes are payload bytes, rates payload bytes per second."""
+
+    now_s: float
+    flow_id: Ints
+    """n stable ids, unique; the order of rows carries no meaning."""
+    remaining_bytes: Floats
+    """n, positive."""
+    sent_bytes: Floats
+    release_s: Floats
+    ideal_finish_s: Floats
+    group: Ints
+    """n rows of `groups`."""
+    coflow: Ints
+    """n rows of `coflows`."""
+    path_start: Ints
+    path_link: Ints
+    capacity_Bps: Floats
+    """L, positive; what a link can carry in payload, not its line rate."""
+    groups: GroupTable
+    coflows: CoflowTable
+    link_names: tuple[str, ...] = ()
+    """Names for messages; empty or L long."""
+
+    @property
+    def flows(self) -> int:
+        return len(self.flow_id)
+
+    @property
+    def links(self) -> int:
+        return len(self.capacity_Bps)
+
+    def link_name(self, link: int) -> str:
+        return self.link_names[link] if self.link_names else f"link {link}"
+
+    def hop_flow(self) -> Ints:
+        """For every entry of `path_link`, the row of the flow it belongs to."""
+        return np.repeat(np.arange(self.flows, dtype=np.int64), np.diff(self.path_start))

@@ -1,0 +1,103 @@
+"""The one module that turns "100 Mbit/s", "1 s" and "25 MB" into numbers and back.
+
+Decimal prefixes are powers of 1,000 and binary prefixes (KiB, MiB, GiB) powers of 1,024, for bits
+and bytes alike. A number without a unit is refused: a reader of an experiment file cannot know
+what it means.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from echelonflow.errors import InputError
+
+_DECIMAL = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_TIME_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)\s*(\S+)\s*")
+
+# Ethernet, IPv4 and TCP (timestamps on) around the payload of one full segment; sections 3 and 4 of
+# the design: 1448 of 1514 bytes at an MTU of 1500.
+ETHERNET_HEADER_BYTES = 14
+TCP_IP_HEADER_BYTES = 52
+
+
+def _split(text: object, what: str, example: str) -> tuple[float, str]:
+    match = _QUANTITY.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise InputError(f"{text!r} is not {what}: write a number and a unit, such as {example!r}")
+    value = float(match[1])
+    if not math.isfinite(value):
+        raise InputError(f"{text!r} is not finite: write {what} such as {example!r}")
+    return value, match[2]
+
+
+def _scaled(value: float, prefix: str, text: object, what: str, example: str) -> float:
+    factor = _DECIMAL.get(prefix, _BINARY.get(prefix))
+    if factor is None:
+        raise InputError(f"{text!r}: unknown prefix {prefix!r}; write {what} such as {example!r}")
+    return value * factor
+
+
+def parse_rate_bps(text: object) -> float:
+    """Bits per second in e.g. "100 Mbit/s", "1 Gbps" or "12.5 MB/s" (raises InputError)."""
+    example = "100 Mbit/s"
+    value, unit = _split(text, "a rate", example)
+    for suffix, bits in (("bit/s", 1), ("bps", 1), ("B/s", 8)):
+        if unit.endswith(suffix):
+            return _scaled(value, unit[: -len(suffix)], text, "a rate", example) * bits
+    raise InputError(f"{text!r}: unknown unit {unit!r}; write a rate such as {example!r}")
+
+
+def parse_size_bytes(text: object) -> int:
+    """Whole bytes in e.g. "25 MB", "1.5 MiB" or "1448 B" (raises InputError)."""
+    example = "25 MB"
+    value, unit = _split(text, "a size", example)
+    if not unit.endswith("B"):
+        raise InputError(f"{text!r}: unknown unit {unit!r}; write a size such as {example!r}")
+    return round(_scaled(value, unit[:-1], text, "a size", example))
+
+
+def parse_duration_s(text: object) -> float:
+    """Seconds in e.g. "1 s", "20 ms" or "2 min" (raises InputError)."""
+    example = "1 s"
+    value, unit = _split(text, "a duration", example)
+    if unit not in _TIME_S:
+        raise InputError(f"{text!r}: unknown unit {unit!r}; write a duration such as {example!r}")
+    return value * _TIME_S[unit]
+
+
+def payload_share(mtu_bytes: int) -> float:
+    """The share of a link's line rate that full TCP segments leave for payload (1448/1514 at 1500)."""
+    return (mtu_bytes - TCP_IP_HEADER_BYTES) / (mtu_bytes + ETHERNET_HEADER_BYTES)
+
+
+def payload_rate_Bps(line_rate_bps: float, mtu_bytes: int) -> float:
+    """Payload bytes per second of a link of `line_rate_bps` bits per second at this MTU."""
+    return line_rate_bps / 8 * payload_share(mtu_bytes)
+
+
+def _format(value: float, unit: str) -> str:
+    for prefix in ("T", "G", "M", "k"):
+        if abs(value) >= _DECIMAL[prefix]:
+            return f"{value / _DECIMAL[prefix]:.4g} {prefix}{unit}"
+    return f"{value:.4g} {unit}"
+
+
+def format_rate(rate_bps: float) -> str:
+    """`rate_bps` in words, such as "100 Mbit/s"."""
+    return _format(rate_bps, "bit/s")
+
+
+def format_size(size_bytes: float) -> str:
+    """`size_bytes` in words, such as "25 MB"."""
+    return _format(size_bytes, "B")
+
+
+def format_duration(duration_s: float) -> str:
+    """`duration_s` in words, such as "12.5 ms"."""
+    for unit in ("s", "ms", "us"):
+        if abs(duration_s) >= _TIME_S[unit]:
+            return f"{duration_s / _TIME_S[unit]:.4g} {unit}"
+    return f"{duration_s:.3g} s"

@@ -1,0 +1,51 @@
+"""Packaging of the Echelon testbed; tool settings live in pyproject.toml."""
+
+from setuptools import setup
+
+PACKAGES = ["echelonflow", "simulator", "controller", "traffic", "testbed", "experiments", "results"]
+
+EXTRAS = {
+    # Real packets. mnexec, Open vSwitch and tcpdump come from the distribution (scripts/setup.sh);
+    # ryu 4.34 only builds with setuptools < 68 (scripts/build-constraints.txt). mininet and ryu
+    # import setuptools' distutils and pkg_resources at run time on Python >= 3.12.
+    "emulation": ["mininet>=2.3.0.dev6", "ryu==4.34", "eventlet>=0.36", "scapy>=2.5", "setuptools<81"],
+    "os-ken": ["os-ken>=4.2,<5", "eventlet>=0.36"],
+    "profile": ["torch>=2.2", "transformers>=4.40"],
+    "fast": ["numba>=0.60"],
+    "dev": [
+        "pytest>=8",
+        "pytest-timeout>=2.3",
+        "hypothesis>=6.100",
+        "ruff>=0.6",
+        "mypy>=1.11",
+        "import-linter>=2.0",
+        "scapy>=2.5",
+    ],
+}
+
+setup(
+    name="echelon-testbed",
+    version="0.1.0",
+    description="EchelonFlow network scheduling for distributed training, emulated and simulated",
+    long_description=open("README.md", encoding="utf-8").read(),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.10",
+    packages=[*PACKAGES, "echelonflow.policies", "echelonflow.topologies", "traffic.paradigms"],
+    package_data={
+        "experiments": ["*.yaml"],
+        "traffic": ["profiles/*.json"],
+        "results": ["templates/*.j2"],
+    },
+    install_requires=[
+        "numpy>=1.24",
+        "scipy>=1.10",
+        "typer>=0.12",
+        "pydantic>=2.7",
+        "ruamel.yaml>=0.18",
+        "matplotlib>=3.7",
+        "jinja2>=3.1",
+    ],
+    extras_require=EXTRAS,
+    entry_points={"console_scripts": ["echelon=experiments.cli:main"]},
+)
