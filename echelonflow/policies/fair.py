@@ -1,0 +1,22 @@
+"""Per-flow fair sharing: what TCP approximates when nobody schedules.
+
+Max-min fair rates over the flows' paths (Bertsekas and Gallager, Data Networks, section 6.5.2). All
+flows share one place in the order, so that on real packets they share one class and TCP shares it out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from echelonflow.allocation import Allocation
+from echelonflow.fill import max_min
+from echelonflow.snapshot import Snapshot
+
+ENFORCER = "priority"
+
+
+def allocate(snapshot: Snapshot) -> Allocation:
+    """Equal shares of every bottleneck."""
+    rows = np.arange(snapshot.flows, dtype=np.int64)
+    rates = max_min(snapshot, rows, np.ones(snapshot.flows), snapshot.capacity_Bps.copy())
+    return Allocation(rates, np.zeros(snapshot.flows, np.int64))
