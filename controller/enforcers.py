@@ -1,0 +1,86 @@
+"""Turns a policy's answer into what packets can be made to obey: a DSCP and a rate for every flow.
+
+`priority` uses the order alone: each place in it gets a class, as far as there are classes (`fold`:
+all flows from the last class's first place on share it), and no flow is paced. `rate` uses the rates
+alone: all flows share the first data class and are paced by their senders. Adding an enforcer is adding
+a function and its name in `ENFORCERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from echelonflow.allocation import FEASIBILITY_TOLERANCE, Allocation
+from echelonflow.classes import DATA_CLASSES, class_of_dscp, dscp_of_class, fold
+from echelonflow.snapshot import Floats, Snapshot
+
+SAME_RATE = 0.005
+"""Relative change of a rate that is not worth a message: pacing itself is no more accurate than 1 %."""
+CRUMB_SHARE = 1e-3
+"""A rate below this share of its path's capacity counts as none where others use the path.
+
+Paced that slowly, a sender's timer outlives the next decision; such rates are what rounding leaves over.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """How a flow's packets are sent: DSCP, and rate in payload bytes/s (None: not paced, 0: paused)."""
+
+    dscp: int
+    rate_Bps: float | None = None
+
+
+InForce = Sequence[Treatment | None]
+"""What each flow of the snapshot has now; None for a flow that was never decided."""
+Enforcer = Callable[[Snapshot, Allocation, InForce], list[Treatment]]
+
+
+def priority(snapshot: Snapshot, allocation: Allocation, in_force: InForce) -> list[Treatment]:
+    """Classes by rank, as few changes of class as the order allows."""
+    ranks = {str(row): int(rank) for row, rank in enumerate(allocation.rank.tolist())}
+    now = {str(row): class_of_dscp(old.dscp) for row, old in enumerate(in_force) if old is not None}
+    chosen = fold(ranks, now)
+    return [Treatment(dscp_of_class(chosen[str(row)])) for row in range(snapshot.flows)]
+
+
+def rate(snapshot: Snapshot, allocation: Allocation, in_force: InForce) -> list[Treatment]:
+    """Rates as allocated, except that a change too small to matter is left out where links can bear it."""
+    dscp = dscp_of_class(DATA_CLASSES[0])
+    wanted = _without_crumbs(snapshot, allocation.rates_Bps)
+    now = np.array([np.nan if old is None or old.rate_Bps is None else old.rate_Bps for old in in_force])
+    return [Treatment(dscp, value) for value in _settled(snapshot, wanted, now).tolist()]
+
+
+def _without_crumbs(snapshot: Snapshot, rates: Floats) -> Floats:
+    """Pause flows that were left a crumb, unless no flow on their links has more (somebody must move)."""
+    if not snapshot.flows:
+        return rates
+    slowest = np.minimum.reduceat(snapshot.capacity_Bps[snapshot.path_link], snapshot.path_start[:-1])
+    crumb = rates < CRUMB_SHARE * slowest
+    hop_flow = snapshot.hop_flow()
+    busy = np.bincount(snapshot.path_link, weights=~crumb[hop_flow], minlength=snapshot.links) > 0
+    has_busy_link = np.bincount(hop_flow, weights=busy[snapshot.path_link], minlength=snapshot.flows) > 0
+    return np.where(crumb & has_busy_link, 0.0, rates)
+
+
+def _settled(snapshot: Snapshot, wanted: Floats, now: Floats) -> Floats:
+    """`now` where it is close to `wanted`, but no link more loaded than it can carry.
+
+    On a link that the rates kept would overload, every flow that keeps more than it should is set right;
+    what remains there is at most the allocation, so one pass is enough.
+    """
+    keep = (np.abs(wanted - now) <= SAME_RATE * wanted) & (now > 0)
+    rates = np.where(keep, now, wanted)
+    hop_flow = snapshot.hop_flow()
+    load = np.bincount(snapshot.path_link, weights=rates[hop_flow], minlength=snapshot.links)
+    over = load > snapshot.capacity_Bps * (1 + FEASIBILITY_TOLERANCE)
+    on_over = np.bincount(hop_flow, weights=over[snapshot.path_link], minlength=snapshot.flows) > 0
+    return np.where(on_over & (rates > wanted), wanted, rates)
+
+
+ENFORCERS: MappingProxyType[str, Enforcer] = MappingProxyType({"priority": priority, "rate": rate})
