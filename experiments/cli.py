@@ -1,1 +1,163 @@
-def main(): ...
+"""The command `echelon`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal, Optional
+
+import typer
+from rich.console import Console
+
+from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_VALID, EchelonError, InputError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Emulate and simulate distributed training on a shared network under swappable flow schedulers.\n\n"
+    "Exit codes: 0 valid, 1 failed, 2 bad input, 3 finished but invalid (the emulation broke its own limits).",
+)
+
+
+@app.command()
+def run(
+    files: Annotated[list[Path], typer.Argument(help="Experiment files (YAML), run one after the other.")],
+    policy: Annotated[
+        Optional[list[str]],
+        typer.Option(help="Policy with options, e.g. 'coflow(grouping=group)'. Repeatable; replaces the file's."),
+    ] = None,
+    repeat: Annotated[Optional[int], typer.Option(min=1, help="Runs of each policy; replaces the file's.")] = None,
+    seed: Annotated[Optional[int], typer.Option(min=0, help="Seed of all random choices.")] = None,
+    out: Annotated[
+        Optional[Path], typer.Option(help="New folder for the results (default results/runs/<time>-<name>).")
+    ] = None,
+    backend: Annotated[
+        Literal["emulation", "fluid"],
+        typer.Option(help="emulation: real packets, needs root and Open vSwitch. fluid: simulation, needs nothing."),
+    ] = "emulation",
+) -> None:
+    """Run experiments and print what came out.
+
+    Each FILE names a network, training jobs and policies. Every policy replays the same jobs; packets
+    are captured, and iteration time, exposed communication and tardiness are measured, beside the fluid
+    simulation's prediction. The folder printed at the end holds report.html, CSV tables and captures.
+    """
+    from experiments import runner, schema
+    from experiments.display import Display
+    from results.table import summary_table
+
+    if out is not None and len(files) > 1:
+        raise InputError("--out names one folder; give one experiment file with it")
+    override = {"policies": policy, "repeats": repeat, "seed": seed}
+    experiments = [schema.load(path, {k: v for k, v in override.items() if v is not None}) for path in files]
+    worst = EXIT_VALID
+    for experiment in experiments:
+        root = out or runner.default_folder(experiment)
+        with Display(experiment, Console(stderr=True)) as display:
+            code, summary = runner.run(experiment, root, backend, display)
+        typer.echo(summary_table(summary))
+        typer.echo(f"\nreport: {root / 'report.html'}")
+        worst = _worse(worst, code)
+    raise typer.Exit(worst)
+
+
+@app.command()
+def report(folder: Annotated[Path, typer.Argument(help="Folder of an earlier run.")]) -> None:
+    """Analyse a run's raw records again: tables, pictures, report.html.
+
+    Nothing is run; what was captured is read anew. Exit code as for the run itself.
+    """
+    from experiments.runner import exit_code
+    from results.folder import analyse
+    from results.table import summary_table
+
+    summary = analyse(folder)
+    typer.echo(summary_table(summary))
+    typer.echo(f"\nreport: {folder / 'report.html'}")
+    raise typer.Exit(exit_code(folder, summary))
+
+
+@app.command()
+def policies() -> None:
+    """List the scheduling policies and their options."""
+    from echelonflow import policies as roster
+
+    for name in roster.names():
+        policy = roster.load(name)
+        typer.echo(f"{name:14} {policy.summary} [enforced by {policy.enforcer}]")
+        for option, values in roster.options_of(name).items():
+            typer.echo(f"{'':14}   {option}={values}")
+
+
+@app.command()
+def profile(
+    model: Annotated[str, typer.Argument(help="Model to measure, e.g. gpt2; or with --show a profile to print.")],
+    device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where to run it.")] = "cpu",
+    batch: Annotated[int, typer.Option(min=1, help="Samples per micro-batch.")] = 1,
+    seq: Annotated[int, typer.Option(min=1, help="Tokens per sample.")] = 512,
+    out: Annotated[Optional[Path], typer.Option(help="File to write (default: <model>-<device>.json here).")] = None,
+    show: Annotated[bool, typer.Option("--show", help="Print a profile (file or committed name) as a table.")] = False,
+) -> None:
+    """Measure a model's layers: forward and backward time, parameter and activation bytes.
+
+    Weights are random and nothing is downloaded. Needs PyTorch and transformers: scripts/setup.sh --profile.
+    """
+    from experiments.jobs import find_profile
+    from traffic import profile as profiles
+
+    if show:
+        typer.echo(profiles.show(profiles.read(find_profile(model))))
+        return
+    from traffic.profiler import measure
+
+    target = out or Path(f"{model}-{device}.json")
+    found = measure(model, device=device, batch=batch, seq=seq)
+    profiles.write(target, found)
+    typer.echo(profiles.show(found))
+    typer.echo(f"\nwritten: {target}")
+
+
+@app.command()
+def bench(
+    names: Annotated[Optional[list[str]], typer.Argument(help="Benchmarks to run (default: all that can run).")] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Runs of each figure; medians are shown.")] = 5,
+    out: Annotated[Optional[Path], typer.Option(help="Also write the figures to this JSON file.")] = None,
+) -> None:
+    """Measure the testbed itself against the figures it has to reach.
+
+    Emulation benchmarks need what `echelon run` needs, and a machine with nothing else to do.
+    """
+    from experiments.bench import run_benchmarks
+
+    raise typer.Exit(run_benchmarks(names or [], repeat, out, Console()))
+
+
+def _worse(a: int, b: int) -> int:
+    """The exit code that matters more: failed, then bad input, then invalid, then valid."""
+    order = [EXIT_FAILED, EXIT_BAD_INPUT, 3, EXIT_VALID]
+    return min(a, b, key=order.index)
+
+
+def main() -> None:
+    """Entry point: errors meant for the user are printed in one message, without a traceback."""
+    try:
+        app(standalone_mode=False)
+    except typer.Exit as done:
+        sys.exit(done.exit_code)
+    except EchelonError as error:
+        print(f"echelon: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("echelon: interrupted", file=sys.stderr)
+        sys.exit(EXIT_FAILED)
+    except Exception as error:
+        if hasattr(error, "show") and hasattr(error, "exit_code"):  # a usage error of the command line
+            error.show()
+            sys.exit(EXIT_BAD_INPUT)
+        raise
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""What happens inside the private world: `python -m experiments.inside DIR`.
+
+Builds the network, starts the controller, calibrates, then replays every run that `orders.json` asks
+for and leaves its raw records in DIR. Progress goes to standard output, one JSON object a line. It is
+process 1 of its world: when it ends, however it ends, the kernel ends everything that it started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from controller.launch import controller_argv
+from echelonflow.dag import Job
+from echelonflow.errors import EXIT_FAILED, EchelonError, RunError
+from echelonflow.messages import Begin, End
+from echelonflow.network import Network
+from experiments.control import CoordinatorLine
+from experiments.layout import RunFolder, label
+from testbed import world
+from testbed.calibrate import calibrate
+from testbed.capture import Capture
+from testbed.load import LoadSampler
+from testbed.mininet_network import EmulatedNetwork
+from testbed.openvswitch import PrivateOpenVSwitch
+from traffic.plan import job_from_dict, write_plan
+
+
+@dataclass(frozen=True)
+class Orders:
+    """orders.json: what to run, in this order."""
+
+    folder: RunFolder
+    network: Network
+    jobs: tuple[Job, ...]
+    runs: tuple[dict[str, Any], ...]
+    """Each: run_index, policy, repeat, enforcer, expected_s (fluid prediction of the run's length)."""
+    datapath: str
+    tso: bool | None
+    congestion_control: str
+    framework: str
+    progress_interval_s: float
+    max_link_error: float
+
+    @staticmethod
+    def read(folder: RunFolder) -> Orders:
+        data = json.loads(folder.job_order.read_text())
+        return Orders(
+            folder=folder,
+            network=Network.from_dict(json.loads(folder.network.read_text())),
+            jobs=tuple(job_from_dict(job) for job in data["jobs"]),
+            runs=tuple(data["runs"]),
+            datapath=data["datapath"],
+            tso=data["tso"],
+            congestion_control=data["congestion_control"],
+            framework=data["framework"],
+            progress_interval_s=data["progress_interval_s"],
+            max_link_error=data["max_link_error"],
+        )
+
+
+def say(**progress: Any) -> None:
+    """One line of progress for whoever started us."""
+    print(json.dumps(progress), flush=True)
+
+
+@dataclass
+class Emulation:
+    """The standing parts of an emulation: they outlive single runs."""
+
+    orders: Orders
+    ovs: PrivateOpenVSwitch
+    net: EmulatedNetwork
+    controller: subprocess.Popen[bytes]
+    line: CoordinatorLine
+    agents: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Raise RunError, naming the log to read, if a process that must live has died."""
+        if self.controller.poll() is not None:
+            raise RunError(f"the controller died (exit {self.controller.returncode}); see logs/controller.log")
+        if not self.ovs.alive():
+            raise RunError("Open vSwitch died; see logs/ovs-vswitchd.log")
+        for host, agent in self.agents.items():
+            if agent.poll() not in (None, 0):
+                raise RunError(f"the agent on {host} died (exit {agent.returncode}); see logs/agent-{host}.log")
+
+    def run(self, order: dict[str, Any]) -> None:
+        """Carry out one run; its raw records are on disk afterwards, also when it fails (RunError)."""
+        name = label(order["policy"], order["repeat"])
+        raw = self.orders.folder.raw(name)
+        (raw / "agents").mkdir(parents=True)
+        result: dict[str, Any] = {
+            "policy": order["policy"], "repeat": order["repeat"], "run_index": order["run_index"], "label": name,
+            "enforcer": order["enforcer"], "completed": False, "failure": None, "zero_monotonic_s": None,
+            "clock": [_clocks()],
+        }  # fmt: skip
+        try:
+            self._replay(order, raw, result)
+            result["completed"] = True
+        except BaseException as error:
+            result["failure"] = str(error) or type(error).__name__
+            raise
+        finally:
+            result["clock"].append(_clocks())
+            (raw / "run.json").write_text(json.dumps(result, indent=1))
+
+    def _replay(self, order: dict[str, Any], raw: Path, result: dict[str, Any]) -> None:
+        orders = self.orders
+        plan = raw / "plan.json"
+        write_plan(plan, orders.jobs, orders.network, order["run_index"], orders.progress_interval_s)
+        hosts = [h for h in orders.network.hosts if any(h in job.placement for job in orders.jobs)]
+        before = self.net.class_counters()
+        capture = Capture(self.net, hosts, orders.folder.pcap, result["label"])
+        load = LoadSampler(self.ovs.vswitchd_pid)
+        try:
+            self.line.send(
+                Begin(result["label"], order["policy"], order["enforcer"], len(hosts), str(raw / "decisions.jsonl"))
+            )
+            self._start_agents(hosts, plan, raw)
+            ready = self.line.wait_for("ready", 30.0, self.check)
+            result["zero_monotonic_s"] = float(ready.detail)
+            self.line.wait_for("done", order["expected_s"] * 3 + 30.0, self.check)
+            self._end_agents()
+            self.line.send(End())
+            self.line.wait_for("ended", 10.0, self.check)
+        finally:
+            result["load"] = load.stop()
+            self._end_agents()
+            result["captures"] = capture.stop()
+            result["classes"] = _difference(self.net.class_counters(), before)
+
+    def _start_agents(self, hosts: list[str], plan: Path, raw: Path) -> None:
+        for host in hosts:
+            with (self.orders.folder.logs / f"agent-{host}.log").open("ab") as log:
+                self.agents[host] = self.net.popen(
+                    host,
+                    [
+                        sys.executable, "-m", "traffic.agent", "--plan", str(plan), "--host", host,
+                        "--socket", str(self.orders.folder.control_socket),
+                        "--records", str(raw / "agents" / f"{host}.jsonl"),
+                    ],
+                    stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                )  # fmt: skip
+
+    def _end_agents(self) -> None:
+        for agent in self.agents.values():
+            try:
+                agent.wait(5.0)
+            except subprocess.TimeoutExpired:
+                agent.kill()
+                agent.wait()
+        self.agents.clear()
+
+
+def _clocks() -> dict[str, float]:
+    return {"monotonic_s": time.monotonic(), "realtime_s": time.time()}
+
+
+def _difference(after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """Counters of a run: those after it less those before it."""
+    return {
+        interface: {
+            c: {key: value - before[interface][c][key] for key, value in counters.items()}
+            for c, counters in classes.items()
+        }
+        for interface, classes in after.items()
+    }
+
+
+@contextlib.contextmanager
+def _controller(orders: Orders) -> Iterator[subprocess.Popen[bytes]]:
+    folder = orders.folder
+    argv = controller_argv(
+        orders.framework, folder.network, folder.control_socket, folder.logs / "controller.log"
+    )
+    with (folder.logs / "controller.out").open("ab") as log:
+        process = subprocess.Popen([sys.executable, *argv], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(3.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def standing(orders: Orders) -> Iterator[Emulation]:
+    """Open vSwitch, controller and network, connected to each other."""
+    say(stage="building", hosts=len(orders.network.hosts), switches=len(orders.network.switches))
+    folder = orders.folder
+    with contextlib.ExitStack() as stack:
+        controller = stack.enter_context(_controller(orders))
+        ovs = stack.enter_context(PrivateOpenVSwitch(folder.root, folder.logs, orders.datapath, orders.tso))
+        net = stack.enter_context(
+            EmulatedNetwork(orders.network, ovs, congestion_control=orders.congestion_control)
+        )
+        line = CoordinatorLine(folder.control_socket)
+        stack.callback(line.close)
+        emulation = Emulation(orders, ovs, net, controller, line)
+        line.wait_for("switches", 20.0, emulation.check)
+        yield emulation
+
+
+def main(argv: list[str]) -> int:
+    """Carry out DIR/orders.json; returns an exit code."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_FAILED))
+    folder = RunFolder(Path(argv[0]).resolve())
+    world.enter()
+    orders = Orders.read(folder)
+    try:
+        with standing(orders) as emulation:
+            say(stage="calibrating", datapath=emulation.ovs.datapath, tso=emulation.ovs.tso)
+            links = calibrate(emulation.net)
+            facts = {"datapath": emulation.ovs.datapath, "tso": emulation.ovs.tso, "openvswitch": emulation.ovs.version}
+            folder.calibration.write_text(json.dumps({"links": links, **facts}, indent=1))
+            worst = max(abs(link["error"]) for link in links)
+            if worst > orders.max_link_error:
+                say(stage="invalid", reason=f"a link carries {worst:+.1%} of what it declares; see calibration.json")
+                return 0
+            for number, order in enumerate(orders.runs):
+                say(stage="running", run=number, of=len(orders.runs), policy=order["policy"], repeat=order["repeat"])
+                emulation.run(order)
+    except EchelonError as error:
+        say(stage="failed", reason=str(error))
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        say(stage="interrupted")
+        return EXIT_FAILED
+    say(stage="done")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

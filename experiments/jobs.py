@@ -1,0 +1,78 @@
+"""From a job's entry in an experiment file to its DAG: paradigm, profile, similarity scaling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from echelonflow import plugins
+from echelonflow.dag import JobDag
+from echelonflow.errors import InputError
+from echelonflow.network import Network
+from experiments.options import bind
+from traffic import paradigms, profile, scaling
+
+if TYPE_CHECKING:
+    from experiments.schema import JobSpec
+
+PROFILES = Path(profile.__file__).parent / "profiles"
+
+
+@dataclass(frozen=True)
+class JobNotes:
+    """What a reader of results must know of a job: its scale in both clocks, and warnings."""
+
+    job: str
+    facts: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def build_dag(spec: JobSpec, network: Network) -> tuple[JobDag, JobNotes]:
+    """The DAG of one job as it will run on `network`, and notes on it (InputError, one line per fault)."""
+    link_Bps = min(network.capacity_Bps)
+    options = dict(spec.model_extra or {})
+    module = plugins.load(paradigms, spec.paradigm, "paradigm")
+    builder: Callable[..., JobDag] = module.build
+    given: dict[str, Any] = {}
+    if spec.profile is not None:
+        if not hasattr(module, "from_profile"):
+            raise InputError(f"profile: paradigm {spec.paradigm} cannot be built from a profile")
+        builder = module.from_profile
+        given = {"profile": profile.read(find_profile(spec.profile))}
+    bound = bind(_without(builder, set(given)), options, link_Bps)
+    dag = builder(**given, **bound)
+    original = dag
+    if spec.scaling is not None:
+        dag = scaling.scale(dag, bandwidth=spec.scaling.bandwidth, time=spec.scaling.time)
+    time, bandwidth = (spec.scaling.time, spec.scaling.bandwidth) if spec.scaling else (1.0, 1.0)
+    found = scaling.describe(original, dag, bandwidth=bandwidth, time=time, payload_Bps=link_Bps)
+    return dag, JobNotes(spec.name, tuple(found.facts), tuple(found.warnings))
+
+
+def find_profile(name: str) -> Path:
+    """The file of a profile: a path that exists, or the name of a committed one (InputError otherwise)."""
+    for candidate in (Path(name), PROFILES / f"{name}.json"):
+        if candidate.is_file():
+            return candidate
+    there = ", ".join(sorted(path.stem for path in PROFILES.glob("*.json"))) or "none"
+    raise InputError(f"profile: there is no file {name!r} and no committed profile of that name; there is: {there}")
+
+
+def _without(builder: Callable[..., Any], names: set[str]) -> Callable[..., Any]:
+    """`builder` as `bind` is to see it: without the parameters that are not the user's to give."""
+    import inspect
+
+    def facade() -> None: ...
+
+    signature = inspect.signature(builder)
+    kept = [p for p in signature.parameters.values() if p.name not in names]
+    facade.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+    import typing
+
+    facade.__annotations__ = {k: v for k, v in typing.get_type_hints(builder).items() if k not in names}
+    return facade

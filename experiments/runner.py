@@ -1,0 +1,177 @@
+"""Carries out a checked experiment: prediction, emulation in a private world, analysis."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from echelonflow import policies
+from echelonflow.errors import EXIT_FAILED, EXIT_INVALID, EXIT_VALID, InputError, RunError
+from echelonflow.records import RunRecord
+from echelonflow.units import parse_duration_s
+from experiments.layout import RunFolder
+from experiments.manifest import job_to_dict, manifest
+from experiments.schema import Experiment
+from results.folder import Summary, analyse
+from results.record_json import save_runs
+from simulator.fluid import simulate
+
+Report = Callable[[dict[str, Any]], None]
+"""Is told of progress: {"stage": ..., ...}."""
+
+
+def default_folder(experiment: Experiment, parent: Path = Path("results/runs")) -> Path:
+    """results/runs/<time>-<name>, not yet existing."""
+    stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    folder, n = parent / f"{stamp}-{experiment.name}", 1
+    while folder.exists():
+        n += 1
+        folder = parent / f"{stamp}-{experiment.name}-{n}"
+    return folder
+
+
+def run(experiment: Experiment, root: Path, backend: str, report: Report) -> tuple[int, Summary]:
+    """Run `experiment` into the new folder `root`; returns the exit code and what was found.
+
+    Raises InputError before anything is started if a policy cannot do its work on these jobs, the folder
+    is in use, or this machine cannot emulate.
+    """
+    report({"stage": "predicting"})
+    predictions = {name: predict(experiment, name) for name in experiment.policies}
+    machine: dict[str, Any] = {}
+    if backend == "emulation":
+        from testbed import preflight
+
+        preflight.require()
+        machine = preflight.machine_facts()
+    folder = _create(root)
+    folder.manifest.write_text(json.dumps(manifest(experiment, backend, machine), indent=1))
+    save_runs(folder.root / "prediction.json", list(predictions.values()))
+    if backend == "fluid":
+        save_runs(folder.root / "runs.json", list(predictions.values()))
+        return EXIT_VALID, analyse(folder.root)
+    failure = _emulate(experiment, folder, predictions, report)
+    if failure is not None:
+        folder.failure.write_text(failure + "\n")
+    report({"stage": "analysing"})
+    summary = analyse(folder.root)
+    return exit_code(folder.root, summary), summary
+
+
+def exit_code(root: Path, summary: Summary) -> int:
+    """Exit code that belongs to a finished run folder."""
+    if RunFolder(root).failure.exists():
+        return EXIT_FAILED
+    return EXIT_VALID if summary.valid else EXIT_INVALID
+
+
+def predict(experiment: Experiment, policy: str) -> RunRecord:
+    """The fluid simulation of the experiment under one policy (PolicyError if it fails)."""
+    return simulate(experiment.jobs, experiment.network, policies.load(policy))
+
+
+def _create(root: Path) -> RunFolder:
+    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+        raise InputError(f"{root} exists and is not empty; name another folder with --out")
+    folder = RunFolder(root.resolve())
+    for path in (folder.root, folder.logs, folder.pcap, folder.root / "raw"):
+        path.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _orders(experiment: Experiment, predictions: dict[str, RunRecord]) -> dict[str, Any]:
+    """orders.json: all runs, repeat by repeat, the policies of a repeat in an order drawn by the seed.
+
+    Policies take turns so that a machine that slows down in the course of an hour slows all of them.
+    """
+    runs = []
+    for repeat in range(experiment.repeats):
+        turn = list(experiment.policies)
+        random.Random(experiment.seed * 1_000_003 + repeat).shuffle(turn)
+        for policy in turn:
+            length_s = max(c.finish_s for c in predictions[policy].computes)
+            runs.append(
+                {
+                    "run_index": len(runs),
+                    "policy": policy,
+                    "repeat": repeat,
+                    "enforcer": experiment.enforcer_of(policy),
+                    "expected_s": length_s,
+                }
+            )
+    emulation = experiment.emulation
+    return {
+        "jobs": [job_to_dict(job) for job in experiment.jobs],
+        "runs": runs,
+        "datapath": emulation.datapath,
+        "tso": emulation.tso,
+        "congestion_control": emulation.congestion_control,
+        "framework": emulation.framework,
+        "progress_interval_s": parse_duration_s(emulation.progress_interval),
+        "max_link_error": experiment.limits.max_link_error,
+    }
+
+
+def _emulate(
+    experiment: Experiment, folder: RunFolder, predictions: dict[str, RunRecord], report: Report
+) -> str | None:
+    """Run the emulation to its end; returns None, or why it failed. Interrupts end it, and keep what there is."""
+    from testbed import world
+
+    orders = _orders(experiment, predictions)
+    folder.job_order.write_text(json.dumps(orders))
+    folder.network.write_text(json.dumps(experiment.network.to_dict()))
+    failure: str | None = "the emulation ended without saying why; see logs/inside.log"
+    with world.machine_lock():
+        inside = world.spawn(
+            [sys.executable, "-m", "experiments.inside", str(folder.root)], folder.logs / "inside.log"
+        )
+        try:
+            assert inside.stdout is not None
+            for line in inside.stdout:
+                progress = _parse(line)
+                if progress is None:
+                    continue
+                report({"total_s": sum(r["expected_s"] for r in orders["runs"]), **progress})
+                if progress["stage"] in ("done", "invalid"):
+                    failure = None
+                elif progress["stage"] in ("failed", "interrupted"):
+                    failure = str(progress.get("reason", progress["stage"]))
+        except KeyboardInterrupt:
+            failure = "interrupted"
+            report({"stage": "interrupted"})
+        finally:
+            _end(inside)
+    return failure
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    with contextlib.suppress(ValueError):
+        progress = json.loads(line)
+        if isinstance(progress, dict) and "stage" in progress:
+            return progress
+    return None
+
+
+def _end(inside: subprocess.Popen[bytes]) -> None:
+    """End the world: ask, wait for it to write its records, then let the kernel end all of it."""
+    if inside.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            inside.send_signal(signal.SIGINT)
+    try:
+        inside.wait(10.0)
+    except subprocess.TimeoutExpired:
+        inside.kill()
+        inside.wait()
+    except KeyboardInterrupt:
+        inside.kill()
+        inside.wait()
+        raise RunError("interrupted twice; the emulation was ended at once") from None

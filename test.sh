@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Installs what is missing, then runs every check and test that this machine can run, and says what it
+# skipped and why. Arguments go to pytest:  ./test.sh -k pipeline
+#
+# ECHELON_REQUIRE_EMULATION=1 makes a skipped emulation test a failure (CI sets it where the machine can emulate).
+set -euo pipefail
+cd "$(dirname "$0")"
+scripts/setup.sh
+
+echo "== style, types, import contracts"
+.venv/bin/ruff check .
+.venv/bin/ruff format --check .
+.venv/bin/mypy
+.venv/bin/lint-imports --no-cache
+
+as_root=()
+if [ "$(id -u)" -ne 0 ] && command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    as_root=(sudo --preserve-env=CI,ECHELON_REQUIRE_EMULATION)
+fi
+echo "== tests"
+exec "${as_root[@]}" .venv/bin/python -m pytest "$@"

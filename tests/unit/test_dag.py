@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from echelonflow import dag
+from echelonflow.dag import Compute, Group, Job, JobDag, Transfer
+from echelonflow.errors import InputError
+from echelonflow.progress import JobProgress
+
+
+def ping_pong(iterations_edge=True):
+    """Rank 0 computes, sends to rank 1, which computes and sends back; rank 0 then starts over."""
+    steps = (
+        Compute("a", 0, 1.0),
+        Transfer("there", 0, 1, 100, "g1", "there", ("a",)),
+        Compute("b", 1, 2.0, ("there",)),
+        Transfer("back", 1, 0, 100, "g2", "back", ("b",)),
+        Compute("end", 0, 0.5, ("back", "a")),
+    )
+    groups = (Group("g1", "x", ("there",), (0.0,)), Group("g2", "x", ("back",), (0.0,)))
+    return JobDag(2, steps, groups, (("end", "a"),) if iterations_edge else ())
+
+
+def test_times_without_network():
+    runs = dag.run_without_network(ping_pong(), 2)
+    assert runs[0]["end"] == (3.0, 3.5)
+    assert runs[1]["a"] == (3.5, 4.5)
+    assert dag.iteration_times_without_network(ping_pong(), 3) == [3.5, 3.5, 3.5]
+
+
+def test_json_round_trip():
+    assert dag.from_dict(json.loads(json.dumps(dag.to_dict(ping_pong())))) == ping_pong()
+
+
+def test_json_of_another_version_is_refused():
+    with pytest.raises(InputError, match="version 99"):
+        dag.from_dict({**dag.to_dict(ping_pong()), "version": 99})
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (Compute("a", 0, 1.0), "two steps called 'a'"),
+        (Compute("x", 2, 1.0), "rank 2; there are ranks 0 to 1"),
+        (Compute("x", 0, float("nan")), "lasts nan"),
+        (Compute("x", 0, 1.0, ("nowhere",)), "unknown step 'nowhere'"),
+        (Transfer("x", 0, 1, 0, "g1", "x"), "0 bytes"),
+        (Transfer("x", 1, 1, 5, "g1", "x"), "to itself"),
+        (Transfer("x", 0, 1, 5, "other", "x"), "group 'other', which the job does not declare"),
+    ],
+)
+def test_impossible_steps_are_refused_by_name(step, message):
+    good = ping_pong()
+    with pytest.raises(InputError, match=message):
+        dataclasses.replace(good, steps=(*good.steps, step))
+
+
+def test_a_cycle_is_refused():
+    with pytest.raises(InputError, match="cycle through x, y"):
+        JobDag(1, (Compute("x", 0, 1.0, ("y",)), Compute("y", 0, 1.0, ("x",))))
+
+
+def test_progress_follows_the_dag_over_iterations():
+    progress = JobProgress(Job("j", ping_pong(), ("h1", "h2"), iterations=2))
+    ready = progress.start()
+    order = []
+    while ready:
+        order.append(ready.pop(0))
+        ready += progress.finish(*order[-1])
+    names = ["a", "there", "b", "back", "end"]
+    assert order == [(0, n) for n in names] + [(1, n) for n in names]
+    assert progress.done
+
+
+def test_progress_of_one_host_counts_only_its_own_steps():
+    progress = JobProgress(Job("j", ping_pong(), ("h1", "h2")), owned={"b", "back"})
+    assert progress.start() == []
+    assert progress.finish(0, "there") == [(0, "b")]
+    assert progress.finish(0, "b") == [(0, "back")]
+    assert progress.finish(0, "back") == []
+    assert progress.done
