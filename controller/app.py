@@ -1,0 +1,243 @@
+"""The shell around the coordinator: sockets, switches and the decision log; it decides nothing.
+
+Agents and the runner talk JSON lines over a Unix socket. Whatever arrives in one round of the event loop is
+handed to the coordinator at once and decided on once, in the next round. Rules are queued for the
+switches before the settings that go with them are queued for the agents, and both leave in that order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import logging
+import math
+import os
+import queue
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from controller.coordinator import Coordinator
+from controller.framework import Framework, SwitchHandle
+from controller.instructions import CloseLog, InstallRules, Instruction, LogDecision, OpenLog, ResetSwitch, SendTo
+from echelonflow.addressing import dpid
+from echelonflow.errors import InputError, RunError
+from echelonflow.messages import Message, decode, encode
+
+LONGEST_LINE_BYTES = 64 << 20
+"""A message beyond this is not one of ours (a group of 100,000 flows takes some 20 MB)."""
+MOST_UNSENT = 10_000
+"""A client that leaves so many messages unread is cut off."""
+
+log = logging.getLogger("controller")
+
+
+@dataclass(eq=False)
+class Client:
+    """A connection on the control socket, and what waits to be sent on it (None: close it)."""
+
+    number: int
+    socket: Any
+    outgoing: Any
+
+
+@dataclass
+class Shell:
+    """Carries messages and switch events to the coordinator, and its instructions out."""
+
+    framework: Framework
+    coordinator: Coordinator
+    _clients: dict[int, Client] = field(default_factory=dict)
+    _switches: dict[str, SwitchHandle] = field(default_factory=dict)
+    _barriers: dict[tuple[int, int], str] = field(default_factory=dict)
+    """(datapath id, xid) of a barrier under way, to the switch that it confirms."""
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _log: TextIO | None = None
+    _deciding: bool = False
+    _alarm: Any = None
+
+    # Switches (controller.framework.SwitchListener)
+
+    def connected(self, switch: SwitchHandle) -> None:
+        network = self.coordinator.network
+        name = next((s for s in network.switches if dpid(network, s) == switch.datapath_id), None)
+        log.info("switch %s (datapath id %d) connected", name, switch.datapath_id)
+        if name is not None:
+            self._switches[name] = switch
+        self._enact(self.coordinator.switch_connected(switch.datapath_id))
+
+    def confirmed(self, datapath_id: int, xid: int) -> None:
+        switch = self._barriers.pop((datapath_id, xid), None)
+        if switch is not None:
+            log.info("switch %s has its rules", switch)
+            self._enact(self.coordinator.switch_ready(switch, time.monotonic()))
+
+    def lost(self, switch: SwitchHandle) -> None:
+        name = next((n for n, handle in self._switches.items() if handle.datapath is switch.datapath), None)
+        if name is None:  # it has reconnected already
+            return
+        log.warning("switch %s disconnected", name)
+        del self._switches[name]
+        self._enact(self.coordinator.switch_lost(switch.datapath_id))
+
+    def error(self, datapath_id: int, reason: str) -> None:
+        network = self.coordinator.network
+        name = next((s for s in network.switches if dpid(network, s) == datapath_id), f"datapath {datapath_id}")
+        log.error("switch %s: %s", name, reason)
+        self._enact(self.coordinator.switch_error(name, reason))
+
+    # Clients
+
+    def serve(self, listening: Any) -> None:
+        """Accept clients for ever."""
+        while True:
+            connection, _ = listening.accept()
+            client = Client(next(self._numbers), connection, self.framework.queue(MOST_UNSENT))
+            self._clients[client.number] = client
+            self.framework.spawn(self._write, client)
+            self.framework.spawn(self._read, client)
+
+    def _read(self, client: Client) -> None:
+        buffer = bytearray()
+        try:
+            while (data := client.socket.recv(1 << 16)) and len(buffer) < LONGEST_LINE_BYTES:
+                buffer += data
+                if b"\n" in data:
+                    *lines, rest = bytes(buffer).split(b"\n")
+                    buffer = bytearray(rest)
+                    for line in lines:
+                        self._receive(line, client)
+        except OSError:  # the peer was killed: the same as the end of the connection
+            pass
+        finally:
+            self._forget(client)
+
+    def _receive(self, line: bytes, client: Client) -> None:
+        try:
+            message = decode(line)
+        except InputError as error:
+            self._enact(self.coordinator.refuse(client.number, str(error)))
+        else:
+            self._enact(self.coordinator.handle(message, client.number, time.monotonic()))
+
+    def _write(self, client: Client) -> None:
+        with contextlib.suppress(OSError):
+            while (line := client.outgoing.get()) is not None:
+                client.socket.sendall(line)
+        # The reader sees the end of the connection and cleans up.
+        with contextlib.suppress(OSError):
+            client.socket.shutdown(socket.SHUT_RDWR)
+
+    def _forget(self, client: Client) -> None:
+        if self._clients.pop(client.number, None) is None:
+            return
+        with contextlib.suppress(queue.Full):
+            client.outgoing.put_nowait(None)
+        client.socket.close()
+        self._enact(self.coordinator.disconnected(client.number))
+
+    # Decisions and instructions
+
+    def _decide(self) -> None:
+        self._deciding = False
+        try:
+            instructions = self.coordinator.decide(time.monotonic())
+        except Exception as error:  # a fault of ours must end the run, not only a green thread
+            log.exception("decision failed")
+            instructions = self.coordinator.fail(f"the controller failed: {type(error).__name__}: {error}")
+        self._enact(instructions)
+
+    def _enact(self, instructions: Sequence[Instruction]) -> None:
+        for instruction in instructions:
+            if isinstance(instruction, SendTo):
+                self._send(instruction.client, instruction.message)
+            elif isinstance(instruction, InstallRules):
+                if switch := self._switches.get(instruction.switch):
+                    switch.install(instruction.add, instruction.remove)
+            elif isinstance(instruction, ResetSwitch):
+                switch = self._switches[instruction.switch]
+                self._barriers[switch.datapath_id, switch.reset(instruction.rules)] = instruction.switch
+            else:
+                self._write_log(instruction)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        """Have a decision made: in the next round if one is due, or when it will be."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        now_s, wake_s = time.monotonic(), self.coordinator.wake_s
+        if self._deciding:
+            return
+        if self.coordinator.due(now_s):
+            self._deciding = True
+            self.framework.spawn(self._decide)
+        elif wake_s < math.inf:
+            self._alarm = self.framework.spawn_after(wake_s - now_s, self._schedule)
+
+    def _send(self, number: int, message: Message) -> None:
+        client = self._clients.get(number)
+        if client is None:
+            return
+        try:
+            client.outgoing.put_nowait(encode(message))
+        except queue.Full:
+            log.error("client %d does not read what it is sent; closing its connection", number)  # noqa: TRY400
+            with contextlib.suppress(OSError):
+                client.socket.shutdown(socket.SHUT_RDWR)
+
+    def _write_log(self, instruction: OpenLog | LogDecision | CloseLog) -> None:
+        try:
+            if isinstance(instruction, OpenLog):
+                self._log = Path(instruction.path).open("w", encoding="utf-8", buffering=1)  # noqa: SIM115 open for a run
+            elif self._log is not None and isinstance(instruction, LogDecision):
+                self._log.write(json.dumps(dataclasses.asdict(instruction.record)) + "\n")
+            elif self._log is not None:
+                self._log.close()
+                self._log = None
+        except OSError as error:
+            self._log = None
+            log.error("decision log: %s", error)  # noqa: TRY400 the text says all
+            self._enact(self.coordinator.fail(f"cannot write the decision log: {error}"))
+
+    def close(self) -> None:
+        """Close the decision log."""
+        if self._log is not None:
+            self._log.close()
+
+
+@contextlib.contextmanager
+def listening_socket(path: Path) -> Iterator[Any]:
+    """A Unix socket that listens at `path`, however long that is; removed afterwards.
+
+    Raises RunError where another controller listens there, or the path cannot be used.
+    """
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    except OSError as error:
+        raise RunError(f"control socket {path}: {error.strerror}") from error
+    # Addresses of Unix sockets end at 108 bytes; a path through the open folder stays short.
+    short = f"/proc/self/fd/{folder}/{path.name}"
+    try:
+        if path.is_socket() and _nobody_listens(short):
+            path.unlink()
+        listening.bind(short)
+        listening.listen(128)
+        yield listening
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise RunError(f"control socket {path}: {error.strerror or error}") from error
+    finally:
+        listening.close()
+        os.close(folder)
+
+
+def _nobody_listens(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        return probe.connect_ex(path) != 0

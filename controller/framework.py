@@ -1,0 +1,242 @@
+"""The only file that knows Ryu, os-ken or eventlet: switches as handles, events as calls, green threads.
+
+Both frameworks run on eventlet's hub, so that timeouts and failures behave the same. Neither's manager is
+used: ours starts exactly two apps, the framework's OpenFlow handshake and the one below that translates
+its events into calls of a `SwitchListener`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import logging
+import os
+import socket
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from controller.launch import FRAMEWORKS
+from controller.rules import Match, Rule
+from echelonflow.errors import InputError, RunError
+
+_PACKAGES = dict(zip(FRAMEWORKS, ("ryu", "os_ken"), strict=True))
+_APP_CLASS = {"ryu": "RyuApp", "os-ken": "OSKenApp"}
+
+
+class SwitchListener(Protocol):
+    """What is told of switches; called on the hub's thread, must not block."""
+
+    def connected(self, switch: SwitchHandle) -> None: ...
+    def confirmed(self, datapath_id: int, xid: int) -> None:
+        """The switch has carried out everything up to the barrier `xid`."""
+
+    def lost(self, switch: SwitchHandle) -> None: ...
+    def error(self, datapath_id: int, reason: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class SwitchHandle:
+    """A connected switch; every method queues bytes for it and returns at once."""
+
+    datapath: Any
+
+    @property
+    def datapath_id(self) -> int:
+        return int(self.datapath.id)
+
+    def install(self, add: Sequence[Rule], remove: Sequence[Rule] = ()) -> None:
+        """Remove rules, then add rules, as one write."""
+        self._send([*(delete(self.datapath, rule) for rule in remove), *(flow_mod(self.datapath, r) for r in add)])
+
+    def reset(self, rules: Sequence[Rule]) -> int:
+        """Leave the switch with exactly `rules`; returns the xid of the barrier that follows them."""
+        ofproto, parser = self.datapath.ofproto, self.datapath.ofproto_parser
+        clear = parser.OFPFlowMod(
+            self.datapath,
+            table_id=ofproto.OFPTT_ALL,
+            command=ofproto.OFPFC_DELETE,
+            out_port=ofproto.OFPP_ANY,
+            out_group=ofproto.OFPG_ANY,
+        )
+        barrier = parser.OFPBarrierRequest(self.datapath)
+        self._send([clear, *(flow_mod(self.datapath, rule) for rule in rules), barrier])
+        return int(barrier.xid)
+
+    def _send(self, messages: Sequence[Any]) -> None:
+        buffer = bytearray()
+        for message in messages:
+            self.datapath.set_xid(message)
+            message.serialize()
+            buffer += message.buf
+        if buffer:
+            self.datapath.send(bytes(buffer))
+
+
+def flow_mod(datapath: Any, rule: Rule) -> Any:
+    """The message that adds `rule`, or replaces one with its match and priority."""
+    ofproto, parser = datapath.ofproto, datapath.ofproto_parser
+    actions = []
+    if rule.set_dscp is not None:
+        actions.append(parser.OFPActionSetField(ip_dscp=rule.set_dscp))
+    if rule.output is not None:
+        actions.append(parser.OFPActionOutput(rule.output))
+    instructions = [parser.OFPInstructionActions(ofproto.OFPIT_APPLY_ACTIONS, actions)] if actions else []
+    if rule.goto_table is not None:
+        instructions.append(parser.OFPInstructionGotoTable(rule.goto_table))
+    return parser.OFPFlowMod(
+        datapath,
+        table_id=rule.table,
+        priority=rule.priority,
+        match=parser.OFPMatch(**match_fields(rule.match)),
+        instructions=instructions,
+    )
+
+
+def delete(datapath: Any, rule: Rule) -> Any:
+    """The message that removes exactly the rule with `rule`'s table, match and priority."""
+    ofproto, parser = datapath.ofproto, datapath.ofproto_parser
+    return parser.OFPFlowMod(
+        datapath,
+        table_id=rule.table,
+        command=ofproto.OFPFC_DELETE_STRICT,
+        priority=rule.priority,
+        out_port=ofproto.OFPP_ANY,
+        out_group=ofproto.OFPG_ANY,
+        match=parser.OFPMatch(**match_fields(rule.match)),
+    )
+
+
+def match_fields(match: Match) -> dict[str, Any]:
+    """OXM fields of a match, as keywords of OFPMatch."""
+    fields = {
+        "in_port": match.in_port,
+        "eth_type": match.eth_type,
+        "eth_dst": match.eth_dst,
+        "ip_proto": match.ip_proto,
+        "ipv4_src": match.ipv4_src,
+        "ipv4_dst": match.ipv4_dst,
+        "tcp_src": match.tcp_src if match.tcp_src_mask is None else (match.tcp_src, match.tcp_src_mask),
+        "tcp_dst": match.tcp_dst,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+class Framework:
+    """Ryu or os-ken, imported and on eventlet's hub; at most one in a process.
+
+    Raises InputError if `name` is unknown or not installed. Replaces blocking functions of the standard
+    library by eventlet's, so it must be made before sockets are.
+    """
+
+    def __init__(self, name: str) -> None:
+        if name not in _PACKAGES:
+            raise InputError(f"unknown controller framework {name!r}; there is: {', '.join(FRAMEWORKS)}")
+        self.name = name
+        self._package = _PACKAGES[name]
+        # os-ken's own hub of native threads loses exceptions and timeouts; eventlet's is the one both share.
+        os.environ["OSKEN_HUB_TYPE"] = "eventlet"
+        try:
+            with warnings.catch_warnings():
+                # That eventlet advises new projects against itself is known; both frameworks need it.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                eventlet = importlib.import_module("eventlet")
+            # Ryu 4.34 imports this name, which eventlet dropped; only websocket handlers would use it.
+            wsgi = importlib.import_module("eventlet.wsgi")
+            if not hasattr(wsgi, "ALREADY_HANDLED"):
+                wsgi.ALREADY_HANDLED = object()  # type: ignore[attr-defined]
+            self.version = importlib.metadata.version(name)
+            self._hub = self._import("lib.hub")
+        except (ImportError, importlib.metadata.PackageNotFoundError) as error:
+            extra = "emulation" if name == "ryu" else name
+            raise InputError(
+                f"controller framework {name} cannot be imported ({error}); install this project with [{extra}]"
+            ) from error
+        eventlet.monkey_patch(thread=False)
+
+    def _import(self, module: str) -> Any:
+        return importlib.import_module(f"{self._package}.{module}")
+
+    def spawn(self, function: Callable[..., None], *args: Any) -> Any:
+        """Run `function` in a green thread, after all that are ready now; an exception in it is logged."""
+        return self._hub.spawn(function, *args)
+
+    def spawn_after(self, delay_s: float, function: Callable[..., None]) -> Any:
+        """Run `function` in a green thread after `delay_s`; the result has `cancel()`."""
+        return importlib.import_module("eventlet").spawn_after(delay_s, function)
+
+    def queue(self, limit: int) -> Any:
+        """A queue between green threads; `put_nowait` raises `queue.Full` beyond `limit` entries."""
+        return self._hub.Queue(limit)
+
+    def listen_for_switches(self, address: str, port: int, listener: SwitchListener) -> None:
+        """Accept switches at `address`:`port` from now on (RunError if something else listens there)."""
+        _check_free(address, port)
+        # Importing the handshake's module registers the options that are set here.
+        handshake = self._import("controller.ofp_handler")
+        settings = self._import("cfg").CONF
+        settings.set_override("ofp_listen_host", address)
+        settings.set_override("ofp_tcp_listen_port", port)
+        manager = self._import("base.app_manager").AppManager.get_instance()
+        apps = [
+            manager.instantiate(self._translator(), listener=listener),
+            manager.instantiate(handshake.OFPHandler),
+        ]
+        for app in apps:
+            thread = app.start()
+            if thread is not None:
+                app.set_main_thread(thread)
+
+    def _translator(self) -> type:
+        """The app class: each handler only translates one event."""
+        base = getattr(self._import("base.app_manager"), _APP_CLASS[self.name])
+        events, handler = self._import("controller.ofp_event"), self._import("controller.handler")
+        ofproto = self._import("ofproto.ofproto_v1_3")
+        on, main, dead = handler.set_ev_cls, handler.MAIN_DISPATCHER, handler.DEAD_DISPATCHER
+        config, handshake = handler.CONFIG_DISPATCHER, handler.HANDSHAKE_DISPATCHER
+
+        class Translator(base):  # type: ignore[misc, valid-type]
+            OFP_VERSIONS = [ofproto.OFP_VERSION]  # noqa: RUF012 the framework's own convention
+
+            def __init__(self, *args: Any, listener: SwitchListener, **kwargs: Any) -> None:
+                super().__init__(*args, **kwargs)
+                self.listener = listener
+
+            @on(events.EventOFPStateChange, [main, dead])  # type: ignore[untyped-decorator]
+            def state_changed(self, event: Any) -> None:
+                if event.datapath.id is None:  # it never got as far as saying who it is
+                    return
+                handle = SwitchHandle(event.datapath)
+                (self.listener.connected if event.state == main else self.listener.lost)(handle)
+
+            @on(events.EventOFPBarrierReply, main)  # type: ignore[untyped-decorator]
+            def barrier_replied(self, event: Any) -> None:
+                self.listener.confirmed(event.msg.datapath.id, event.msg.xid)
+
+            @on(events.EventOFPErrorMsg, [handshake, config, main])  # type: ignore[untyped-decorator]
+            def error_reported(self, event: Any) -> None:
+                message = event.msg
+                self.listener.error(message.datapath.id, f"OpenFlow error type {message.type} code {message.code}")
+
+        return Translator
+
+
+def _check_free(address: str, port: int) -> None:
+    """The framework listens in a thread of its own, where a failure would go unseen: try first."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+            probe.listen(1)
+        except OSError as error:
+            raise RunError(
+                f"cannot listen for switches at {address}:{port}: {error.strerror}; "
+                "end what listens there or choose another port with --listen"
+            ) from error
+
+
+def quiet_framework_logs() -> None:
+    """The frameworks narrate every app and handshake at INFO; warnings are enough."""
+    for package in _PACKAGES.values():
+        logging.getLogger(package).setLevel(logging.WARNING)

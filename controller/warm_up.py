@@ -1,0 +1,41 @@
+"""Makes the first real decision as fast as the others: every policy and enforcer decides once at start-up."""
+
+from __future__ import annotations
+
+import itertools
+
+from controller.coordinator import Coordinator
+from controller.enforcers import ENFORCERS
+from controller.instructions import SendTo
+from echelonflow import policies
+from echelonflow.declare import DATA_PORT, FIRST_SOURCE_PORT
+from echelonflow.messages import Begin, Declare, FlowDeclaration, Hello, Message, Ready, Release, encode
+from echelonflow.network import Network
+
+
+def warm_up(network: Network) -> None:
+    """Run a whole decision cycle on two flows per policy and enforcer; nothing of it remains.
+
+    A policy that fails here fails again, and is reported, in the run that asks for it.
+    """
+    sources = network.hosts[:2]
+    if len(sources) < 2 or not network.path(*sources):
+        return
+    flows = tuple(
+        FlowDeclaration(f"f{i}", i, f"f{i}", src, dst, 10**6, float(i), FIRST_SOURCE_PORT + i, DATA_PORT)
+        for i, (src, dst) in enumerate(itertools.permutations(sources))
+    )
+    for policy, enforcer in itertools.product(policies.names(), ENFORCERS):
+        coordinator = Coordinator(network)
+        messages: list[tuple[int, Message]] = [(0, Hello("runner", "")), (0, Begin("", policy, enforcer, 0, ""))]
+        messages += [(client, Hello("agent", host)) for client, host in enumerate(sources, start=1)]
+        messages += [(1, Declare("job", "group", "kind", 1.0, flows)), (1, Ready())]
+        for switch in network.switches:
+            coordinator.switch_ready(switch, 0.0)
+        for client, message in messages:
+            coordinator.handle(message, client, 0.0)
+        for client, flow in enumerate(flows, start=1):
+            coordinator.handle(Release("job", flow.flow, 0, 1.0), client, 1.0)
+        for instruction in coordinator.decide(1.0):
+            if isinstance(instruction, SendTo):
+                encode(instruction.message)
