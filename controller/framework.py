@@ -140,7 +140,7 @@ class Framework:
         try:
             with warnings.catch_warnings():
                 # That eventlet advises new projects against itself is known; both frameworks need it.
-                warnings.simplefilter("ignore", DeprecationWarning)
+                warnings.simplefilter("ignore")
                 eventlet = importlib.import_module("eventlet")
             # Ryu 4.34 imports this name, which eventlet dropped; only websocket handlers would use it.
             wsgi = importlib.import_module("eventlet.wsgi")

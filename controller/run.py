@@ -90,7 +90,9 @@ class Run:
     def declare(self, group: Declare) -> None:
         """Make a group known; the same declaration again changes nothing."""
         known = self._state.groups.get((group.job, group.group))
-        if known is not None and known.declaration == group:
+        if known is not None:
+            if known.declaration != group:
+                raise InputError(f"group {group.group!r} of job {group.job!r} is declared already, and differently")
             return
         connections = {}
         for flow in group.flows:
