@@ -125,7 +125,7 @@ class EchelonFlowClient:
         self._send(Ready())
 
     def done(self) -> None:
-        """This process has no more flows, and its records are written."""
+        """There are no more flows from this process, and its records are written."""
         self._send(Done())
 
     def fileno(self) -> int:

@@ -74,6 +74,7 @@ def write_plan(
     network: Network,
     run_index: int,
     progress_interval_s: float = PROGRESS_INTERVAL_S,
+    *,
     addresses: Mapping[str, str] | None = None,
 ) -> None:
     """Write the plan of run `run_index` of `jobs` on `network` to `path`.
