@@ -1,0 +1,193 @@
+"""What the packets say of each flow: when it started and ended, what was sent twice, how it was marked.
+
+Iteration k of a flow is the bytes [k * size, (k + 1) * size) of its connection's stream. Every byte
+counts at the moment at which it was *first* seen, so retransmissions and reordering change no sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from echelonflow.errors import InputError
+from results.pcap import Capture, Int64s, TcpStream
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class RunClock:
+    """From the captures' clock (realtime) to seconds since the run's zero, linear between two readings."""
+
+    realtime_ns: int
+    run_s: float
+    rate: float
+    """Seconds of the run per second of realtime; not 1 where the realtime clock was slewed in mid-run."""
+
+    @staticmethod
+    def of(run: Mapping[str, Any]) -> RunClock:
+        """The clock of a run from its run.json (InputError if it holds no clock readings or no zero)."""
+        readings, zero_s = run.get("clock") or [], run.get("zero_monotonic_s")
+        if not readings or zero_s is None:
+            raise InputError(f"run {run.get('label')}: run.json has no clock readings or no zero; it never started")
+        begin, end = readings[0], readings[-1]
+        real_s, mono_s = end["realtime_s"] - begin["realtime_s"], end["monotonic_s"] - begin["monotonic_s"]
+        rate = mono_s / real_s if real_s > 0 else 1.0
+        return RunClock(round(begin["realtime_s"] * 1e9), begin["monotonic_s"] - zero_s, rate)
+
+    def run_times_s(self, time_ns: Int64s) -> Floats:
+        """Run time of each capture time."""
+        return (time_ns - self.realtime_ns) * (1e-9 * self.rate) + self.run_s
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPackets:
+    """One iteration of one flow as seen on the wire; times are None where nothing (or not all) was seen.
+
+    `start_s` is its first packet at the source, `finish_s` the moment at which the destination had seen
+    all its bytes. `unique_bytes` are those seen at the destination. What was retransmitted is counted at the source.
+    `source_dscp` and `dscp` give the unique bytes by mark at the source and at the destination.
+    """
+
+    start_s: float | None
+    finish_s: float | None
+    unique_bytes: int
+    retransmitted_bytes: int
+    retransmitted_segments: int
+    source_dscp: Mapping[int, int]
+    dscp: Mapping[int, int]
+    last_dscp: int | None
+    """The mark of the byte that the destination saw last."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One iteration of a stream in one capture."""
+
+    first_ns: int | None
+    complete_ns: int | None
+    unique_bytes: int
+    again_bytes: int
+    again_segments: int
+    dscp: dict[int, int]
+    last_dscp: int | None
+
+
+_NOTHING = _Seen(None, None, 0, 0, 0, {}, None)
+
+
+def flow_packets(
+    source: Capture | None,
+    destination: Capture | None,
+    name: tuple[str, int, str, int],
+    size_bytes: int,
+    iterations: int,
+    clock: RunClock,
+) -> list[FlowPackets]:
+    """What two captures saw of each iteration of the flow whose connection is `name`.
+
+    A capture that is missing (None) leaves what it would have told empty.
+    """
+    at_source = _iterations(source, name, size_bytes, iterations)
+    at_destination = _iterations(destination, name, size_bytes, iterations)
+
+    def run_s(time_ns: int | None) -> float | None:
+        return None if time_ns is None else float(clock.run_times_s(np.array([time_ns], dtype=np.int64))[0])
+
+    return [
+        FlowPackets(
+            start_s=run_s(sent.first_ns),
+            finish_s=run_s(got.complete_ns),
+            unique_bytes=got.unique_bytes,
+            retransmitted_bytes=sent.again_bytes,
+            retransmitted_segments=sent.again_segments,
+            source_dscp=sent.dscp,
+            dscp=got.dscp,
+            last_dscp=got.last_dscp,
+        )
+        for sent, got in zip(at_source, at_destination, strict=True)
+    ]
+
+
+def throughput_Bps(
+    captures: Mapping[str, Capture], addresses: Mapping[str, str], clock: RunClock, edges_s: Sequence[float]
+) -> dict[int, Floats]:
+    """Payload bytes per second that arrived at all hosts together, by DSCP, in the bins between `edges_s`."""
+    edges = np.asarray(edges_s)
+    found: dict[int, Floats] = {}
+    for host, capture in captures.items():
+        for (_, _, dst, _), stream in capture.streams.items():
+            if dst != addresses[host]:
+                continue
+            times = clock.run_times_s(stream.time_ns)
+            for mark in np.unique(stream.dscp):
+                of_mark = stream.dscp == mark
+                sums, _ = np.histogram(times[of_mark], edges, weights=stream.payload_bytes[of_mark])
+                found[int(mark)] = found.get(int(mark), np.zeros(edges.size - 1)) + sums / np.diff(edges)
+    return found
+
+
+def _iterations(
+    capture: Capture | None, name: tuple[str, int, str, int], size_bytes: int, iterations: int
+) -> list[_Seen]:
+    stream = capture.streams.get(name) if capture is not None else None
+    if stream is None:
+        return [_NOTHING] * iterations
+    pieces = _Pieces.of(stream, size_bytes, iterations)
+    return [pieces.iteration(k * size_bytes, (k + 1) * size_bytes) for k in range(iterations)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pieces:
+    """A stream cut at every packet's and every iteration's bounds: piece i is bytes [at[i], at[i + 1])."""
+
+    stream: TcpStream
+    at: Int64s
+    first_packet: Int64s
+    """The packet that carried each piece first, -1 where none did."""
+    times_seen: Int64s
+    again: npt.NDArray[np.bool_]
+    """Whether each packet carried any byte that an earlier one had carried."""
+
+    @staticmethod
+    def of(stream: TcpStream, size_bytes: int, iterations: int) -> _Pieces:
+        end = stream.seq + stream.payload_bytes
+        cuts = np.arange(iterations + 1, dtype=np.int64) * size_bytes
+        at = np.unique(np.concatenate([stream.seq, end, cuts]))
+        low, high = np.searchsorted(at, stream.seq), np.searchsorted(at, end)
+        count = high - low
+        packet = np.repeat(np.arange(count.size), count)
+        piece = np.arange(packet.size) - np.repeat(np.cumsum(count) - count, count) + low[packet]
+        first = np.full(at.size - 1, -1, dtype=np.int64)
+        # Of several assignments to one place the last stands: backwards, that is the earliest packet.
+        first[piece[::-1]] = packet[::-1]
+        again = np.zeros(count.size, dtype=bool)
+        again[packet[first[piece] != packet]] = True
+        return _Pieces(stream, at, first, np.bincount(piece, minlength=at.size - 1), again)
+
+    def iteration(self, begin: int, end: int) -> _Seen:
+        """What was seen of the bytes [begin, end)."""
+        low, high = np.searchsorted(self.at, [begin, end])
+        first, width = self.first_packet[low:high], np.diff(self.at[low : high + 1])
+        seen = first >= 0
+        if not seen.any():
+            return _NOTHING
+        packets, seen_bytes = first[seen], width[seen]
+        marks = self.stream.dscp[packets]
+        by_mark = np.bincount(marks, weights=seen_bytes)
+        twice = self.times_seen[low:high] - 1
+        begins_here = (self.stream.seq >= begin) & (self.stream.seq < end)
+        last = int(packets.max())
+        return _Seen(
+            first_ns=int(self.stream.time_ns[packets.min()]),
+            complete_ns=int(self.stream.time_ns[last]) if seen.all() else None,
+            unique_bytes=int(seen_bytes.sum()),
+            again_bytes=int((np.maximum(twice, 0) * width).sum()),
+            again_segments=int(np.count_nonzero(self.again & begins_here)),
+            dscp={int(mark): int(by_mark[mark]) for mark in np.flatnonzero(by_mark)},
+            last_dscp=int(self.stream.dscp[last]),
+        )

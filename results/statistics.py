@@ -1,0 +1,49 @@
+"""Medians and intervals over runs (not over iterations: those of one run are not independent)."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import t as student
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Median over runs, and Student's t interval of the mean over runs; no interval from a single run."""
+
+    median: float
+    low: float | None
+    high: float | None
+    n: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"median": self.median, "low": self.low, "high": self.high, "n": self.n}
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the width of the interval."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+
+def estimate(values: Sequence[float]) -> Estimate | None:
+    """The estimate from one value per run, None where there is none."""
+    if not values:
+        return None
+    median, n = statistics.median(values), len(values)
+    if n == 1:
+        return Estimate(median, None, None, 1)
+    mean = statistics.fmean(values)
+    half = float(student.ppf((1 + CONFIDENCE) / 2, n - 1)) * statistics.stdev(values) / math.sqrt(n)
+    return Estimate(median, mean - half, mean + half, n)
+
+
+def quantile(values: Sequence[float], q: float) -> float | None:
+    """The q-quantile of `values` (0 <= q <= 1), None where there are none."""
+    return float(np.quantile(np.asarray(values), q)) if values else None

@@ -1,0 +1,230 @@
+"""Writes run folders as an emulation would leave them, from fluid runs: known truth for tests of results."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from echelonflow import policies, topologies
+from echelonflow.addressing import ip_of
+from echelonflow.arrangement import staggered
+from echelonflow.dag import Compute, Group, Job, JobDag, Transfer, job_to_dict
+from echelonflow.network import Network
+from echelonflow.records import DecisionRecord, FlowRecord, RunRecord
+from results.record_json import save_runs
+from simulator.fluid import simulate
+
+ZERO_MONOTONIC_S = 5000.0
+REALTIME_OF_ZERO_S = 1_790_000_000.0
+SYN, ACK = 0x02, 0x10
+ISN = 0xFFFF_F000
+"""Initial sequence number of every connection: it wraps after 4 KiB, so that wrapping is always tested."""
+
+
+@dataclass(frozen=True)
+class Packet:
+    """One TCP packet of a capture; `seq` as on the wire."""
+
+    time_ns: int
+    src: str
+    src_port: int
+    dst: str
+    dst_port: int
+    seq: int
+    payload_bytes: int
+    dscp: int = 0
+    flags: int = ACK
+
+
+def packet_bytes(packet: Packet, snap: int = 96) -> tuple[bytes, int]:
+    """Captured bytes of a packet (Ethernet, IPv4, TCP with 12 bytes of options) and its length on the wire."""
+    tcp = struct.pack(
+        ">HHIIBBHHH", packet.src_port, packet.dst_port, packet.seq % (1 << 32), 0, 8 << 4, packet.flags, 65535, 0, 0
+    )
+    total = 20 + 32 + packet.payload_bytes
+    address = [bytes(map(int, a.split("."))) for a in (packet.src, packet.dst)]
+    ip = struct.pack(">BBHHHBBH4s4s", 0x45, packet.dscp << 2, total, 0, 0, 64, 6, 0, *address)
+    head = b"\x02\xec\x00\x00\x00\x02\x02\xec\x00\x00\x00\x01\x08\x00" + ip + tcp + bytes(12)
+    wire = 14 + total
+    return (head + bytes(max(min(snap, wire) - len(head), 0)))[:snap], wire
+
+
+def write_pcap(path: Path, packets: Iterable[Packet], order: str = "<", nano: bool = True) -> None:
+    """Write `packets` in order of time."""
+    with path.open("wb") as file:
+        file.write(struct.pack(order + "IHHiIII", 0xA1B23C4D if nano else 0xA1B2C3D4, 2, 4, 0, 0, 96, 1))
+        for packet in sorted(packets, key=lambda p: p.time_ns):
+            data, wire = packet_bytes(packet)
+            seconds, nanos = divmod(packet.time_ns, 1_000_000_000)
+            file.write(struct.pack(order + "IIII", seconds, nanos // (1 if nano else 1000), len(data), wire) + data)
+
+
+def paper_network() -> Network:
+    return topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e6})
+
+
+def paper_job(network: Network, iterations: int = 1, unit_s: float = 1.0) -> Job:
+    """The paper's Fig. 2 on a slow link (few packets); the next iteration begins when the last one has ended."""
+    size_bytes = round(2 * unit_s * network.capacity_Bps[0])
+    steps: list[Compute | Transfer] = []
+    for m in range(3):
+        steps.append(Compute(f"p{m}", 0, unit_s, (f"p{m - 1}",) if m else (), "forward"))
+        steps.append(Transfer(f"x{m}", 0, 1, size_bytes, "pp", f"x{m}", (f"p{m}",)))
+        steps.append(Compute(f"c{m}", 1, unit_s, (f"x{m}", f"c{m - 1}") if m else ("x0",), "forward"))
+    group = Group("pp", "pp-forward", ("x0", "x1", "x2"), staggered(3, unit_s))
+    dag = JobDag(2, tuple(steps), (group,), (("c2", "p0"),))
+    return Job("pipeline", dag, ("h1", "h2"), iterations)
+
+
+@dataclass
+class SyntheticRun:
+    """One emulated run made up from a fluid one: every flow is sent at constant rate from start to finish."""
+
+    record: RunRecord
+    run: dict[str, Any]
+    segment_bytes: int = 10_000
+    wire_dscp: dict[str, int] = field(default_factory=dict)
+    """Mark on the wire per flow where it is not the decided one."""
+    lost_acks: bool = False
+    missing_tail: set[str] = field(default_factory=set)
+    """Flows of whose last segment no capture tells."""
+    retransmit: set[str] = field(default_factory=set)
+    """Flows whose second segment is sent twice; the first copy never arrives."""
+    log_later_s: float = 0.0
+    """By how much the agents' log puts every finish later than the packets do."""
+
+    def real_ns(self, run_s: float) -> int:
+        return round((REALTIME_OF_ZERO_S + run_s) * 1e9)
+
+    def packets(self, network: Network) -> dict[str, list[Packet]]:
+        """Packets per host's capture."""
+        found: dict[str, list[Packet]] = {host: [] for host in network.hosts}
+        for f in self.record.flows:
+            src, dst = ip_of(network, f.src_host), ip_of(network, f.dst_host)
+
+            def packet(at_s: float, seq: int, size: int, dscp: int, flags: int = ACK, f=f, src=src, dst=dst) -> Packet:
+                return Packet(self.real_ns(at_s), src, f.src_port, dst, f.dst_port, ISN + seq, size, dscp, flags)
+
+            if f.iteration == 0:
+                for host in (f.src_host, f.dst_host):
+                    found[host].append(packet(-0.2, 0, 0, 0, SYN))
+            mark = self.wire_dscp.get(f.flow, f.dscp or 0)
+            base = 1 + f.iteration * f.size_bytes
+            places = list(range(0, f.size_bytes, self.segment_bytes))
+            for n, place in enumerate(places):
+                size = min(self.segment_bytes, f.size_bytes - place)
+                left = f.start_s + (f.finish_s - f.start_s) * place / f.size_bytes
+                came = f.start_s + (f.finish_s - f.start_s) * (place + size) / f.size_bytes
+                again = f.flow in self.retransmit and n == 1
+                if f.flow in self.missing_tail and n == len(places) - 1:
+                    continue
+                found[f.src_host].append(packet(left, base + place, size, 0))
+                if again:
+                    left = came = f.finish_s + 0.01
+                    found[f.src_host].append(packet(left, base + place, size, 0))
+                found[f.dst_host].append(packet(came, base + place, size, mark))
+        return found
+
+    def agents(self, network: Network) -> dict[str, list[dict[str, Any]]]:
+        """Lines of every agent's log."""
+        lines: dict[str, list[dict[str, Any]]] = {host: [] for host in network.hosts}
+        for c in self.record.computes:
+            line = {k: v for k, v in asdict(c).items() if k != "host"}
+            lines[c.host].append({"type": "compute", **line})
+        for f in self.record.flows:
+            flow = {"job": f.job, "iteration": f.iteration, "flow": f.flow}
+            sent = {
+                "release_s": f.release_s, "start_s": f.start_s, "acked_s": f.finish_s, "sent_bytes": f.sent_bytes,
+                "retransmissions": f.retransmissions, "marks": [[f.release_s, f.dscp, None]],
+            }  # fmt: skip
+            received = {
+                "first_s": f.start_s, "finish_s": f.finish_s + self.log_later_s, "received_bytes": f.received_bytes,
+            }  # fmt: skip
+            lines[f.src_host].append({"type": "sent", **flow, **sent})
+            lines[f.dst_host].append({"type": "received", **flow, **received})
+        return lines
+
+
+def classes_of(record: RunRecord) -> dict[str, dict[str, int]]:
+    """HTB counters of the receiving switch port that agree with the decisions."""
+    counters = {str(c): {"bytes": 0, "packets": 0, "drops": 0} for c in range(8)}
+    for f in record.flows:
+        one = counters[str(7 - (f.dscp or 0) // 8)]
+        one["bytes"] += f.size_bytes
+        one["packets"] += f.size_bytes // 10_000 + 1
+    return {"s1-eth2": counters}
+
+
+def synthetic_run(jobs: Sequence[Job], network: Network, policy: str, repeat: int, run_index: int = 0) -> SyntheticRun:
+    """A run that keeps every limit; flow i is marked with class 1 + i % 3, by one decision."""
+    record = simulate(jobs, network, policies.load(policy), repeat)
+    flows: list[FlowRecord] = []
+    for f in record.flows:
+        dscp = 48 - 8 * (int(f.flow[-1]) % 3)
+        flows.append(replace(f, dst_port=5001 + run_index, dscp=dscp))
+    record.flows = flows
+    record.decisions = [
+        DecisionRecord(f.release_s, "release", 1, 1, "00", 0.2, 0.5, ((f.job, f.iteration, f.flow, f.dscp or 0, None),))
+        for f in flows
+    ]
+    label = f"{policy.replace('(', '-').replace('=', '-').replace(')', '')}-r{repeat}"
+    end_s = max(c.finish_s for c in record.computes) + 0.5
+    run = {
+        "policy": policy, "repeat": repeat, "run_index": run_index, "label": label, "enforcer": "priority",
+        "completed": True, "failure": None, "zero_monotonic_s": ZERO_MONOTONIC_S,
+        "clock": [
+            {"monotonic_s": ZERO_MONOTONIC_S + s, "realtime_s": REALTIME_OF_ZERO_S + s} for s in (-1.0, end_s)
+        ],
+        "captures": {h: {"file": f"pcap/{label}-{h}.pcap", "received": 100, "dropped": 0} for h in network.hosts},
+        "load": {"cpu_busy": 0.3, "cpu_busy_max": 0.5, "switch_thread_busy": 0.2, "switch_thread_busy_max": 0.4},
+        "classes": classes_of(record),
+    }  # fmt: skip
+    return SyntheticRun(record, run)
+
+
+def write_experiment(
+    root: Path, network: Network, jobs: Sequence[Job], names: Sequence[str], runs: Sequence[SyntheticRun]
+) -> Path:
+    """A whole run folder; returns it."""
+    repeats = max((r.record.repeat for r in runs), default=0) + 1
+    (root / "pcap").mkdir(parents=True)
+    manifest = {
+        "name": "synthetic", "title": "A made-up run", "backend": "emulation", "policies": list(names),
+        "repeats": repeats, "experiment": {"name": "synthetic"}, "experiment_file": "synthetic.yaml", "seed": 0,
+        "time_unit_s": 1.0, "jobs": [job_to_dict(job) for job in jobs], "notes": [], "network": network.to_dict(),
+        "link_capacity_Bps": {}, "limits": {}, "congestion_control": "cubic", "framework": "ryu", "git": "abc",
+        "versions": {"python": "3.11"}, "machine": {"cpus": 2},
+    }  # fmt: skip
+    (root / "manifest.json").write_text(json.dumps(manifest))
+    (root / "network.json").write_text(json.dumps(network.to_dict()))
+    link = {
+        "kind": "edge", "path": "h1->h2", "declared_Bps": 1e5, "measured_Bps": 0.99e5, "error": -0.01, "rtt_ms": 0.3,
+    }  # fmt: skip
+    (root / "calibration.json").write_text(json.dumps({"links": [link], "datapath": "userspace", "tso": True}))
+    save_runs(root / "prediction.json", [simulate(jobs, network, policies.load(name)) for name in names])
+    for run in runs:
+        write_run(root, network, jobs, run)
+    return root
+
+
+def write_run(root: Path, network: Network, jobs: Sequence[Job], synthetic: SyntheticRun) -> None:
+    label = synthetic.run["label"]
+    raw = root / "raw" / label
+    (raw / "agents").mkdir(parents=True)
+    plan = {
+        "run_index": synthetic.run["run_index"], "progress_interval_s": 0.05,
+        "addresses": {host: ip_of(network, host) for host in network.hosts},
+        "jobs": [job_to_dict(job) for job in jobs],
+    }  # fmt: skip
+    (raw / "plan.json").write_text(json.dumps(plan))
+    (raw / "run.json").write_text(json.dumps(synthetic.run))
+    for host, lines in synthetic.agents(network).items():
+        (raw / "agents" / f"{host}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    decisions = [json.dumps(asdict(d)) + "\n" for d in synthetic.record.decisions]
+    (raw / "decisions.jsonl").write_text("".join(decisions))
+    for host, packets in synthetic.packets(network).items():
+        write_pcap(root / "pcap" / f"{label}-{host}.pcap", packets)
