@@ -17,7 +17,7 @@ import os
 import queue
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -122,8 +122,8 @@ class Shell:
             message = decode(line)
         except InputError as error:
             self._enact(self.coordinator.refuse(client.number, str(error)))
-        else:
-            self._enact(self.coordinator.handle(message, client.number, time.monotonic()))
+            return
+        self._enact(self._guarded(lambda: self.coordinator.handle(message, client.number, time.monotonic())))
 
     def _write(self, client: Client) -> None:
         with contextlib.suppress(OSError):
@@ -145,12 +145,15 @@ class Shell:
 
     def _decide(self) -> None:
         self._deciding = False
+        self._enact(self._guarded(lambda: self.coordinator.decide(time.monotonic())))
+
+    def _guarded(self, step: Callable[[], list[Instruction]]) -> list[Instruction]:
+        """What `step` returns. A fault of ours must end the run, not only a green thread."""
         try:
-            instructions = self.coordinator.decide(time.monotonic())
-        except Exception as error:  # a fault of ours must end the run, not only a green thread
-            log.exception("decision failed")
-            instructions = self.coordinator.fail(f"the controller failed: {type(error).__name__}: {error}")
-        self._enact(instructions)
+            return step()
+        except Exception as error:
+            log.exception("the coordinator failed")
+            return self.coordinator.fail(f"the controller failed: {type(error).__name__}: {error}")
 
     def _enact(self, instructions: Sequence[Instruction]) -> None:
         for instruction in instructions:
@@ -229,15 +232,23 @@ def listening_socket(path: Path) -> Iterator[Any]:
             path.unlink()
         listening.bind(short)
         listening.listen(128)
-        yield listening
-        path.unlink(missing_ok=True)
     except OSError as error:
+        listening.close()
+        os.close(folder)
         raise RunError(f"control socket {path}: {error.strerror or error}") from error
+    try:
+        yield listening
     finally:
         listening.close()
+        path.unlink(missing_ok=True)
         os.close(folder)
 
 
 def _nobody_listens(path: str) -> bool:
+    """Whether a socket file was left over by a process that was killed."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        return probe.connect_ex(path) != 0
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            return True
+    return False

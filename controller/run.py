@@ -248,10 +248,11 @@ class Run:
         for (job, name), iteration in first.items():
             treatment = self._flows[job, iteration, name].treatment
             assert treatment is not None
-            wanted = flow_rule(self.network, self._state.declaration(job, name), treatment.dscp)
-            if self._rules.get((job, name)) != wanted:
-                self._rules[job, name] = wanted
-                add.setdefault(wanted[0], []).append(wanted[1])
+            _, installed = self._rules.get((job, name), ("", None))
+            if installed is None or installed.set_dscp != treatment.dscp:
+                switch, rule = flow_rule(self.network, self._state.declaration(job, name), treatment.dscp)
+                self._rules[job, name] = switch, rule
+                add.setdefault(switch, []).append(rule)
         return [InstallRules(switch, add=tuple(rules)) for switch, rules in add.items()]
 
     def remove_rules(self) -> list[Instruction]:

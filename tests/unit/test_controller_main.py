@@ -1,0 +1,164 @@
+"""The controller as a process: its command line, its socket, and how it ends. Loopback only, no root."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from controller.deadline import deadline
+from controller.launch import controller_argv
+from echelonflow import topologies
+from echelonflow.errors import PolicyError
+from echelonflow.messages import Begin, Event, Fault, Hello, decode, encode
+
+LIMIT_S = 20.0
+
+
+@pytest.fixture
+def network_file(tmp_path):
+    path = tmp_path / "network.json"
+    path.write_text(json.dumps(topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e8}).to_dict()))
+    return path
+
+
+@pytest.fixture
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return found.getsockname()[1]
+
+
+def start(network, path, port, framework="ryu"):
+    argv = controller_argv(framework, network, path, listen=f"127.0.0.1:{port}")
+    return subprocess.Popen([sys.executable, *argv], stderr=subprocess.PIPE, text=True)
+
+
+def ends_with(process):
+    try:
+        _, stderr = process.communicate(timeout=LIMIT_S)
+    finally:
+        process.kill()
+    return process.returncode, stderr
+
+
+@contextlib.contextmanager
+def serving(network, path, port):
+    process = start(network, path, port)
+    try:
+        deadline_s = time.monotonic() + LIMIT_S
+        while not path.is_socket():
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline_s
+            time.sleep(0.02)
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def connect(path):
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    client.settimeout(LIMIT_S)
+    folder = os.open(path.parent, os.O_PATH)
+    deadline_s = time.monotonic() + LIMIT_S
+    try:
+        while True:
+            try:
+                client.connect(f"/proc/self/fd/{folder}/{path.name}")
+            except (ConnectionRefusedError, FileNotFoundError):  # not there, or about to listen
+                assert time.monotonic() < deadline_s
+                time.sleep(0.02)
+                continue
+            return client, client.makefile("rb")
+    finally:
+        os.close(folder)
+
+
+def test_serves_faults_losses_and_logs_and_ends_on_sigterm(network_file, free_port, tmp_path):
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    path = folder / "control.sock"
+    assert len(str(path)) > 108
+    with serving(network_file, path, free_port) as process:
+        runner, told = connect(path)
+        # Two messages in three pieces: lines are put together again.
+        lines = encode(Hello("runner", "")) + encode(Begin("r", "fair", "priority", 1, str(tmp_path / "d.jsonl")))
+        for piece in (lines[:10], lines[10:70], lines[70:]):
+            runner.sendall(piece)
+        assert decode(told.readline()) == Event("begun", "r")
+        assert (tmp_path / "d.jsonl").read_text() == ""
+        agent, answers = connect(path)
+        agent.sendall(encode(Hello("agent", "h1")) + b"garbage\n")
+        assert isinstance(decode(answers.readline()), Fault)
+        fault = decode(told.readline())
+        assert (fault.what, fault.detail[:12]) == ("fault", "agent on h1:")
+        answers.close()
+        agent.close()
+        assert decode(told.readline()) == Event("lost", "h1")
+        runner.sendall(encode(Begin("r", "fair", "priority", 1, str(tmp_path / "missing" / "d.jsonl"))))
+        assert decode(told.readline()).what == "fault"
+        process.send_signal(signal.SIGTERM)
+        assert ends_with(process)[0] == 0
+    assert not path.exists()
+
+
+def test_a_bad_network_file_is_one_message_and_exit_2(tmp_path, free_port):
+    path = tmp_path / "network.json"
+    for text, words in (("{", "is not JSON"), ("[]", "expected an object"), ('{"name": "x"}', "hosts")):
+        path.write_text(text)
+        code, stderr = ends_with(start(path, tmp_path / "c.sock", free_port))
+        assert code == 2
+        assert words in stderr
+        assert len(stderr.splitlines()) == 1, stderr
+    assert ends_with(start(tmp_path / "none.json", tmp_path / "c.sock", free_port))[0] == 2
+
+
+def test_a_port_that_is_taken_is_named(network_file, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, stderr = ends_with(start(network_file, tmp_path / "c.sock", port))
+    assert code == 1
+    assert f"127.0.0.1:{port}" in stderr
+    assert len(stderr.splitlines()) == 1, stderr
+    assert not (tmp_path / "c.sock").exists()
+
+
+def test_a_second_controller_on_one_socket_is_refused_and_a_left_over_is_not(network_file, free_port, tmp_path):
+    path = tmp_path / "c.sock"
+    with serving(network_file, path, free_port) as process:
+        connect(path)
+        code, stderr = ends_with(start(network_file, path, free_port + 1))
+        assert code == 1
+        assert "c.sock" in stderr
+        assert process.poll() is None
+        process.kill()
+        process.wait()
+    assert path.is_socket()
+    process = start(network_file, path, free_port)
+    try:
+        runner, told = connect(path)
+        runner.sendall(encode(Hello("runner", "")) + encode(Begin("r", "nonsense", "priority", 1, "/d")))
+        assert "nonsense" in decode(told.readline()).reason
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_policy_that_never_answers_is_interrupted():
+    def think_for_ever():
+        with deadline("slow", 0.05):
+            while True:
+                pass
+
+    before = signal.getsignal(signal.SIGALRM)
+    with pytest.raises(PolicyError, match=r"policy slow had not decided after 0\.05 s"):
+        think_for_ever()
+    assert signal.getsignal(signal.SIGALRM) == before
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
