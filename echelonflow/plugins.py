@@ -7,9 +7,12 @@ name with dashes for underscores. Options are written in brackets: `coflow(group
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 import re
+from collections.abc import Mapping
 from types import ModuleType
+from typing import Any
 
 from echelonflow.errors import InputError
 
@@ -28,6 +31,19 @@ def load(package: ModuleType, name: str, what: str) -> ModuleType:
     if name not in known:
         raise InputError(f"unknown {what} {name!r}; there is: {', '.join(known)}")
     return importlib.import_module(f"{package.__name__}.{name.replace('-', '_')}")
+
+
+def build(package: ModuleType, name: str, options: Mapping[str, Any], what: str) -> Any:
+    """What `build` of module `name` in `package` makes of `options` (InputError for one that it does not take)."""
+    module = load(package, name, what)
+    accepted = inspect.signature(module.build).parameters
+    unknown = sorted(set(options) - set(accepted))
+    if unknown:
+        raise InputError(f"{what} {name}: unknown option {', '.join(unknown)}; there is: {', '.join(accepted)}")
+    missing = [p.name for p in accepted.values() if p.default is p.empty and p.name not in options]
+    if missing:
+        raise InputError(f"{what} {name}: missing option {', '.join(missing)}")
+    return module.build(**options)
 
 
 def parse_call(text: str) -> tuple[str, dict[str, str]]:

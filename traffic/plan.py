@@ -6,11 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from echelonflow import dag
 from echelonflow.addressing import ip_of
-from echelonflow.dag import Compute, Job
+from echelonflow.dag import Compute, Job, job_from_dict, job_to_dict
 from echelonflow.errors import InputError
 from echelonflow.network import Network
 
@@ -39,33 +37,6 @@ class Plan:
             if unknown:
                 raise InputError(f"job {job.name} is placed on host {unknown[0]!r}, for which there is no address")
             check_observable(job)
-
-
-def job_to_dict(job: Job) -> dict[str, Any]:
-    """A placed job as JSON; `job_from_dict` reads it back unchanged."""
-    return {
-        "name": job.name,
-        "dag": dag.to_dict(job.dag),
-        "placement": list(job.placement),
-        "iterations": job.iterations,
-        "weight": job.weight,
-        "start_s": job.start_s,
-    }
-
-
-def job_from_dict(data: Mapping[str, Any]) -> Job:
-    """Read the JSON form of a placed job (InputError where it is none)."""
-    try:
-        return Job(
-            name=data["name"],
-            dag=dag.from_dict(data["dag"]),
-            placement=tuple(data["placement"]),
-            iterations=data["iterations"],
-            weight=data["weight"],
-            start_s=data["start_s"],
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"a job is incomplete or malformed: {error!r}") from error
 
 
 def write_plan(
