@@ -1,0 +1,140 @@
+"""The shell with a fake framework: one decision a round, rules before settings, no fault unseen."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+import pytest
+
+from controller.app import Client, Shell
+from controller.coordinator import Coordinator
+from echelonflow import topologies
+from echelonflow.messages import Begin, Decide, Declare, FlowDeclaration, Hello, Ready, Release, decode, encode
+
+RUNNER, AGENT = 1, 2
+
+
+@dataclass
+class FakeFramework:
+    spawned: list = field(default_factory=list)
+    alarms: list = field(default_factory=list)
+
+    def spawn(self, function, *args):
+        self.spawned.append(lambda: function(*args))
+
+    def spawn_after(self, delay_s, function):
+        self.alarms.append((delay_s, function))
+        return FakeAlarm()
+
+
+class FakeAlarm:
+    def cancel(self):
+        pass
+
+
+@dataclass
+class Recorded:
+    """A switch and clients' queues that write what they are given into one list, in order."""
+
+    datapath_id: int
+    events: list
+
+    def reset(self, rules):
+        self.events.append(("reset", len(rules)))
+        return 7
+
+    def install(self, add, remove):
+        self.events.append(("install", len(add), len(remove)))
+
+
+@dataclass
+class FakeQueue:
+    events: list
+
+    def put_nowait(self, line):
+        self.events.append(decode(line))
+
+
+@pytest.fixture
+def events():
+    return []
+
+
+@pytest.fixture
+def shell(tmp_path, events):
+    network = topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e8})
+    shell = Shell(FakeFramework(), Coordinator(network))
+    for number in (RUNNER, AGENT):
+        shell._clients[number] = Client(number, None, FakeQueue(events))
+    shell.connected(Recorded(1, events))
+    assert events == [("reset", shell_rules(shell))]
+    shell.confirmed(1, 7)
+    begin = Begin("r", "echelonflow", "priority", 1, str(tmp_path / "decisions.jsonl"))
+    hear(shell, RUNNER, Hello("runner", ""), begin)
+    flows = tuple(FlowDeclaration(f"f{i}", i, f"f{i}", "h1", "h2", 10**6, 0.0, 10_000 + i, 5001) for i in range(2))
+    hear(shell, AGENT, Hello("agent", "h1"), Declare("job", "g", "k", 1.0, flows), Ready())
+    events.clear()
+    yield shell
+    shell.close()
+
+
+def shell_rules(shell):
+    return len(shell.coordinator.switch_connected(1)[0].rules)
+
+
+def hear(shell, client, *messages):
+    for message in messages:
+        shell._receive(encode(message).rstrip(b"\n"), shell._clients[client])
+
+
+def releases(shell):
+    zero_s = shell.coordinator._run.zero_s
+    return [Release("job", f"f{i}", 0, zero_s) for i in range(2)]
+
+
+def test_messages_of_one_round_lead_to_one_decision_rules_first(shell, events, tmp_path):
+    hear(shell, AGENT, *releases(shell))
+    assert events == []
+    (decide,) = shell.framework.spawned
+    decide()
+    assert events[0] == ("install", 2, 0)
+    assert isinstance(events[1], Decide)
+    assert {s.flow for s in events[1].settings} == {"f0", "f1"}
+    assert len(events) == 2
+    (line,) = (tmp_path / "decisions.jsonl").read_text().splitlines()
+    assert json.loads(line)["flows"] == 2
+
+
+def test_a_fault_of_the_coordinator_itself_is_told_to_the_runner(shell, events, monkeypatch):
+    def stumble(_now_s):
+        raise KeyError("stumbled")
+
+    hear(shell, AGENT, *releases(shell))
+    monkeypatch.setattr(shell.coordinator, "decide", stumble)
+    shell.framework.spawned[0]()
+    (told,) = events
+    assert told.what == "fault"
+    assert "stumbled" in told.detail
+    assert len(shell.framework.spawned) == 1  # and it is not tried again
+
+
+def test_an_allocation_that_expires_sets_an_alarm(shell, monkeypatch):
+    monkeypatch.setattr(type(shell.coordinator), "wake_s", property(lambda _: 1e12))
+    hear(shell, AGENT, Ready())
+    delay_s, function = shell.framework.alarms[-1]
+    assert delay_s > 1e6
+    assert function == shell._schedule
+
+
+def test_a_switch_that_reconnected_is_not_lost_when_its_old_connection_ends(shell, events):
+    old = shell._switches["s1"]
+    old.datapath = object()
+    new = Recorded(1, events)
+    new.datapath = object()
+    shell.connected(new)
+    events.clear()
+    shell.lost(old)
+    assert events == []
+    shell.lost(new)
+    assert [(e.what, e.detail) for e in events] == [("lost", "switch s1")]
