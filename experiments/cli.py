@@ -129,7 +129,7 @@ def bench(
 
     Emulation benchmarks need what `echelon run` needs, and a machine with nothing else to do.
     """
-    from experiments.bench import run_benchmarks
+    from experiments.benchmarks import run_benchmarks
 
     raise typer.Exit(run_benchmarks(names or [], repeat, out, Console()))
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.launch import controller_argv
-from echelonflow.dag import Job
+from echelonflow.dag import Job, job_from_dict
 from echelonflow.errors import EXIT_FAILED, EchelonError, RunError
 from echelonflow.messages import Begin, End
 from echelonflow.network import Network
@@ -31,7 +31,7 @@ from testbed.capture import Capture
 from testbed.load import LoadSampler
 from testbed.mininet_network import EmulatedNetwork
 from testbed.openvswitch import PrivateOpenVSwitch
-from traffic.plan import job_from_dict, write_plan
+from traffic.plan import write_plan
 
 
 @dataclass(frozen=True)

@@ -10,23 +10,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from echelonflow import dag
-from echelonflow.dag import Job
+from echelonflow.dag import job_to_dict
 from experiments.schema import Experiment
 
 _PACKAGES = ("numpy", "scipy", "mininet", "ryu", "os-ken", "eventlet", "scapy", "matplotlib")
 
 
-def job_to_dict(job: Job) -> dict[str, Any]:
-    """A placed job as JSON, as plans and manifests carry it."""
-    return {
-        "name": job.name,
-        "dag": dag.to_dict(job.dag),
-        "placement": list(job.placement),
-        "iterations": job.iterations,
-        "weight": job.weight,
-        "start_s": job.start_s,
-    }
 
 
 def manifest(experiment: Experiment, backend: str, machine: dict[str, Any]) -> dict[str, Any]:

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from echelonflow import policies
+from echelonflow.dag import job_to_dict
 from echelonflow.errors import EXIT_FAILED, EXIT_INVALID, EXIT_VALID, InputError, RunError
 from echelonflow.records import RunRecord
 from echelonflow.units import parse_duration_s
 from experiments.layout import RunFolder
-from experiments.manifest import job_to_dict, manifest
+from experiments.manifest import manifest
 from experiments.schema import Experiment
 from results.folder import Summary, analyse
 from results.record_json import save_runs

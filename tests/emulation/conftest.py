@@ -1,0 +1,91 @@
+"""Running `echelon` as a user does, and looking at what it started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ECHELON = [sys.executable, "-m", "experiments.cli"]
+CSV_COLUMNS = {
+    "iterations": "policy,repeat,job,iteration,start_s,finish_s,duration_s,exposed_s,predicted_s",
+    "groups": "policy,repeat,job,iteration,group,kind,reference_s,finish_s,tardiness_s",
+    "flows": "policy,repeat,job,iteration,group,flow,src,dst,size_bytes,release_s,start_s,finish_s,ideal_finish_s,"
+    "tardiness_s,dscp,pcap_start_s,pcap_finish_s,pcap_bytes,pcap_dscp,retransmissions",
+}
+
+SHORT_PIPELINE = """
+name: short
+time_unit: 400 ms
+network: {topology: single-switch, hosts: 2, rate: 50 Mbit/s}
+jobs:
+  - {name: pipeline, paradigm: pipeline, stages: 2, micro_batches: 3, forward: 400 ms, activation: 800 ms of link}
+policies: [fair, coflow(grouping=group), echelonflow]
+"""
+
+
+@pytest.fixture
+def short_pipeline(tmp_path) -> Path:
+    """The paper's example with a unit of 0.4 s."""
+    path = tmp_path / "short.yaml"
+    path.write_text(SHORT_PIPELINE)
+    return path
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Living processes below `pid`, whatever their namespace, with their command lines."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                children.setdefault(parent, []).append(int(entry.name))
+    found, todo = {}, [pid]
+    while todo:
+        for child in children.get(todo.pop(), []):
+            with contextlib.suppress(OSError):
+                found[child] = (Path("/proc") / str(child) / "cmdline").read_text().replace("\0", " ")
+                todo.append(child)
+    return found
+
+
+def wait_until(condition, limit_s=30.0, what="condition"):
+    """Poll until `condition()` is true and return its value; fail after `limit_s`."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"waited {limit_s} s in vain for {what}"
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def echelon_run(*arguments):
+    """`echelon run ...` as a child process, ended in any case."""
+    process = subprocess.Popen([*ECHELON, "run", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def alive(pid: int) -> bool:
+    """Whether a process still exists and is no zombie."""
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def own_interfaces() -> set[str]:
+    """Network interfaces of this (the machine's own) namespace."""
+    return set(os.listdir("/sys/class/net"))

@@ -1,0 +1,126 @@
+"""The main job as a user runs it: real packets, three policies, the answer; and what happens when parts die."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from tests.emulation.conftest import CSV_COLUMNS, alive, descendants, echelon_run, own_interfaces, wait_until
+
+pytestmark = pytest.mark.emulation
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """One finished run of the short pipeline under three policies: its folder, exit code and output."""
+    from tests.emulation.conftest import SHORT_PIPELINE
+
+    folder = tmp_path_factory.mktemp("run")
+    experiment = folder / "short.yaml"
+    experiment.write_text(SHORT_PIPELINE)
+    out = folder / "out"
+    with echelon_run(experiment, "--out", out) as process:
+        stdout, stderr = process.communicate(timeout=180)
+    assert process.returncode in (0, 3), stdout + stderr
+    return out, process.returncode, stdout, stderr
+
+
+def table(folder, name):
+    with (folder / f"{name}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_every_file_of_the_interface_is_there(finished):
+    out, *_ = finished
+    for name, header in CSV_COLUMNS.items():
+        assert (out / f"{name}.csv").read_text().splitlines()[0] == header
+    for name in ("manifest.json", "summary.json", "decisions.jsonl", "timeline.json", "report.html"):
+        assert (out / name).stat().st_size > 0
+    assert list((out / "pcap").glob("*.pcap"))
+    assert list((out / "figures").glob("*.png")) + list((out / "figures").glob("*.svg"))
+
+
+def test_echelonflow_beats_fair_beats_whole_group_coflow(finished):
+    out, *_ = finished
+    duration = {row["policy"]: float(row["duration_s"]) for row in table(out, "iterations")}
+    assert duration["echelonflow"] < duration["fair"] < duration["coflow(grouping=group)"]
+
+
+def test_every_byte_was_sent_once_and_seen(finished):
+    out, *_ = finished
+    flows = table(out, "flows")
+    assert len(flows) == 9
+    assert all(row["pcap_bytes"] == row["size_bytes"] for row in flows)
+
+
+def test_flows_finish_staggered_under_echelonflow_and_together_under_coflow(finished):
+    out, *_ = finished
+    finish = {}
+    for row in table(out, "flows"):
+        finish.setdefault(row["policy"], []).append(float(row["pcap_finish_s"]))
+    spread = {policy: (max(times) - min(times)) / max(times) for policy, times in finish.items()}
+    assert spread["coflow(grouping=group)"] < 0.1 < 0.3 < spread["echelonflow"]
+
+
+def test_packets_carry_the_decided_mark(finished):
+    out, *_ = finished
+    for row in table(out, "flows"):
+        assert row["dscp"] in row["pcap_dscp"].split("|")
+    marks = {row["flow"]: row["pcap_dscp"] for row in table(out, "flows") if row["policy"] == "echelonflow"}
+    assert len(set(marks.values())) > 1, "EchelonFlow put all flows into one class"
+
+
+def test_summary_and_manifest_say_what_was_run(finished):
+    out, code, *_ = finished
+    summary, manifest = (json.loads((out / name).read_text()) for name in ("summary.json", "manifest.json"))
+    assert summary["valid"] is (code == 0)
+    assert manifest["backend"] == "emulation"
+    assert manifest["policies"] == ["fair", "coflow(grouping=group)", "echelonflow"]
+
+
+def running(process, part):
+    """Pid of a process of the emulation whose command line holds `part`."""
+    return next((pid for pid, line in descendants(process.pid).items() if part in line), None)
+
+
+@pytest.mark.parametrize("victim", ["traffic.agent", "controller.main", "ovs-vswitchd"])
+def test_a_part_that_dies_ends_the_run_with_a_reason(short_pipeline, tmp_path, victim):
+    with echelon_run(short_pipeline, "--out", tmp_path / "out", "--policy", "fair") as process:
+        wait_until(lambda: process.poll() is not None or running(process, "traffic.agent"), 60, "agents")
+        time.sleep(0.5)  # somewhere in mid-run
+        os.kill(running(process, victim), signal.SIGKILL)
+        killed_s = time.monotonic()
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert time.monotonic() - killed_s < 20
+    name = {"traffic.agent": "agent", "controller.main": "controller", "ovs-vswitchd": "Open vSwitch"}[victim]
+    assert name.lower() in stderr.lower()
+    assert (tmp_path / "out" / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("moment", ["inside", "traffic.agent"])
+def test_kill_9_leaves_nothing(short_pipeline, tmp_path, moment):
+    before = own_interfaces()
+    with echelon_run(short_pipeline, "--out", tmp_path / "out", "--policy", "fair") as process:
+        wait_until(lambda: running(process, moment), 60, moment)
+        family = set(descendants(process.pid))
+        process.kill()
+        process.wait()
+    wait_until(lambda: not any(alive(pid) for pid in family), 10, "the end of all its processes")
+    assert own_interfaces() == before
+
+
+def test_ctrl_c_keeps_what_was_finished(short_pipeline, tmp_path):
+    out = tmp_path / "out"
+    with echelon_run(short_pipeline, "--out", out, "--policy", "fair", "--repeat", "20") as process:
+        wait_until(lambda: (out / "raw" / "fair-r1").exists(), 90, "the second run")
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1, stderr
+    assert {row["repeat"] for row in table(out, "iterations")} >= {"0"}
+    assert (out / "report.html").exists()
