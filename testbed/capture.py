@@ -1,0 +1,132 @@
+"""Packet captures on host interfaces: one tcpdump for each host, and how many packets each saw and lost."""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from echelonflow.errors import RunError
+
+SNAP_BYTES = 96
+BUFFER_KIB = 32_768
+START_LIMIT_S = 10.0
+DRAIN_LIMIT_S = 3.0
+_STATISTICS = re.compile(
+    r"(\d+) packets? captured[,\s]+(\d+) packets? received by filter[,\s]+(\d+) packets? dropped by kernel"
+)
+
+
+class Hosts(Protocol):
+    """What a capture needs of an emulated network."""
+
+    def popen(self, host: str, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]: ...
+
+
+class _Tcpdump:
+    def __init__(self, net: Hosts, host: str, file: Path) -> None:
+        self.host = host
+        self.file = file
+        self.text = ""
+        argv = [
+            "tcpdump", "-i", f"{host}-eth0", "-s", str(SNAP_BYTES), "-B", str(BUFFER_KIB), "-n", "-Z", "root",
+            "--time-stamp-precision", "nano", "-w", str(file), "tcp",
+        ]  # fmt: skip
+        self.process = net.popen(
+            host, argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        assert self.process.stderr is not None
+        self.errors: IO[bytes] = self.process.stderr
+        os.set_blocking(self.errors.fileno(), False)
+
+    def read_until(self, pattern: re.Pattern[str], limit_s: float) -> re.Match[str] | None:
+        """Wait for `pattern` in what it says from here on; None at its end or after `limit_s`."""
+        deadline_s = time.monotonic() + limit_s
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.errors, selectors.EVENT_READ)
+            while True:
+                match = pattern.search(self.text)
+                if match is not None:
+                    self.text = self.text[match.end() :]
+                    return match
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0 or not selector.select(left_s):
+                    return None
+                data = self.errors.read()
+                if data == b"":
+                    return None
+                self.text += (data or b"").decode(errors="replace")
+
+    def wait_listening(self) -> None:
+        """Wait until packets are captured (RunError if that never happens)."""
+        if self.read_until(re.compile("listening on"), START_LIMIT_S) is None:
+            raise RunError(f"tcpdump on {self.host} does not listen: {self.text.strip()[-300:]}")
+
+    def statistics(self, number: signal.Signals) -> tuple[int, int, int]:
+        """Captured, received and dropped packets, as it tells them on a signal (RunError if it does not)."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        match = self.read_until(_STATISTICS, START_LIMIT_S)
+        if match is None:
+            raise RunError(f"the capture on {self.host} ended early: {self.text.strip()[-300:] or 'it says nothing'}")
+        return int(match[1]), int(match[2]), int(match[3])
+
+
+class Capture:
+    """TCP packets of `hosts`, each in `directory`/`label`-<host>.pcap (headers only, nanoseconds), until `stop`.
+
+    Returns when every tcpdump listens; raises RunError if one does not start.
+    """
+
+    def __init__(self, net: Hosts, hosts: Sequence[str], directory: Path, label: str) -> None:
+        self._dumps: list[_Tcpdump] = []
+        try:
+            for host in hosts:
+                self._dumps.append(_Tcpdump(net, host, directory / f"{label}-{host}.pcap"))
+            for dump in self._dumps:
+                dump.wait_listening()
+        except BaseException:
+            self._kill()
+            raise
+
+    def stop(self) -> dict[str, dict[str, Any]]:
+        """End the captures once they have written all they received.
+
+        Returns {host: {"file", "received", "dropped"}}: file name, packets that passed the filter, and of
+        these the lost ones. Raises RunError if a capture died before.
+        """
+        deadline_s = time.monotonic() + DRAIN_LIMIT_S
+        waiting = list(self._dumps)
+        try:
+            # The kernel hands packets over in blocks, up to a second late; to end before is to lose them.
+            while waiting and time.monotonic() < deadline_s:
+                waiting = [dump for dump in waiting if not _drained(dump)]
+                if waiting:
+                    time.sleep(0.05)
+            return {dump.host: _end(dump) for dump in self._dumps}
+        finally:
+            self._kill()
+
+    def _kill(self) -> None:
+        for dump in self._dumps:
+            if dump.process.poll() is None:
+                dump.process.kill()
+            dump.process.wait()
+            dump.errors.close()
+
+
+def _drained(dump: _Tcpdump) -> bool:
+    captured, received, dropped = dump.statistics(signal.SIGUSR1)
+    return captured + dropped >= received
+
+
+def _end(dump: _Tcpdump) -> dict[str, Any]:
+    captured, received, dropped = dump.statistics(signal.SIGINT)
+    # What it had received but never wrote is as lost as what the kernel dropped.
+    return {"file": dump.file.name, "received": received, "dropped": max(dropped, received - captured)}

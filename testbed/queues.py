@@ -1,0 +1,106 @@
+"""The queues of every egress, host and switch alike: one HTB tree, eight strict classes by DSCP.
+
+Class c of `echelonflow.classes` is HTB class 1:<10 + c> at prio c. All may borrow up to the link's rate, so
+that a class is served only while no higher one has a packet. HTB serves every class's own `rate` before
+prio counts, hence the leak: a busy lower class gets `GUARANTEED_SHARE` of the link, at least
+`LEAST_GUARANTEED_BPS`, whatever the higher ones do. Packets are told apart by the class selector bits of
+their DSCP; what is not IPv4 (ARP) goes to class 0.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from echelonflow.classes import CLASSES, CONTROL_CLASS, dscp_of_class
+from echelonflow.units import ETHERNET_HEADER_BYTES
+
+GUARANTEED_SHARE = 0.0005
+LEAST_GUARANTEED_BPS = 8_000
+QUEUE_S = 0.015
+BURST_S = 0.002
+LEAST_QUEUE_FRAMES = 10
+LARGEST_SEGMENT_BYTES = 65_536
+"""A super-segment as the kernel makes it by default."""
+SEGMENT_S = 0.001
+
+_FIRST_CLASS = 10
+_CLASS = re.compile(
+    r"^class htb 1:([0-9a-f]+) parent 1:1 .*?\n Sent (\d+) bytes (\d+) pkts? \(dropped (\d+)", re.MULTILINE
+)
+
+
+def frame_bytes(mtu_bytes: int) -> int:
+    """Longest frame of a link, as HTB counts it."""
+    return mtu_bytes + ETHERNET_HEADER_BYTES
+
+
+def segment_limit_bytes(rate_bps: float, mtu_bytes: int) -> int:
+    """How long a super-segment may be: `SEGMENT_S` of the link, at least two frames, at most the kernel's 64 KiB.
+
+    A longer one would hold up packets of a higher class for longer, and make shares and queues coarse.
+    """
+    wanted = max(rate_bps / 8 * SEGMENT_S, 2 * frame_bytes(mtu_bytes))
+    return int(min(wanted, LARGEST_SEGMENT_BYTES))
+
+
+def queue_bytes(rate_bps: float, mtu_bytes: int, segment_bytes: int, queue_s: float = QUEUE_S) -> int:
+    """Limit of each class's FIFO: `queue_s` of the link, at least ten frames and four of the longest segments."""
+    least = max(LEAST_QUEUE_FRAMES * frame_bytes(mtu_bytes), 4 * segment_bytes)
+    return math.ceil(max(rate_bps / 8 * queue_s, least))
+
+
+def guaranteed_bps(rate_bps: float) -> int:
+    """What a class gets of the link before its priority counts."""
+    return max(int(rate_bps * GUARANTEED_SHARE), LEAST_GUARANTEED_BPS)
+
+
+def tree_lines(
+    interface: str, rate_bps: float, mtu_bytes: int, segment_bytes: int, queue_s: float = QUEUE_S
+) -> list[str]:
+    """Lines for `tc -batch` that put the tree on `interface`.
+
+    `rate_bps`: line rate, Ethernet headers counted; rounded to whole bits per second. `segment_bytes`: the
+    longest (super-)segment that arrives, one frame where there is no segmentation offload.
+    """
+    rate = round(rate_bps)
+    # A burst makes up for a timer that fires late; without it every late wake-up is lost capacity.
+    burst = math.ceil(max(rate / 8 * BURST_S, 2 * frame_bytes(mtu_bytes)))
+    limit = queue_bytes(rate_bps, mtu_bytes, segment_bytes, queue_s)
+    own = f"burst {frame_bytes(mtu_bytes)} cburst {burst} quantum {max(frame_bytes(mtu_bytes), segment_bytes)}"
+    lines = [
+        f"qdisc add dev {interface} root handle 1: htb default {_FIRST_CLASS + CONTROL_CLASS:x}",
+        f"class add dev {interface} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit burst {burst} cburst {burst}",
+    ]
+    for c in range(CLASSES):
+        minor = f"{_FIRST_CLASS + c:x}"
+        rates = f"rate {guaranteed_bps(rate_bps)}bit ceil {rate}bit prio {c} {own}"
+        match = f"match ip dsfield {dscp_of_class(c) << 2:#04x} 0xe0"
+        lines += [
+            f"class add dev {interface} parent 1:1 classid 1:{minor} htb {rates}",
+            f"qdisc add dev {interface} parent 1:{minor} handle {minor}: bfifo limit {limit}",
+            f"filter add dev {interface} parent 1: protocol ip prio 1 u32 {match} flowid 1:{minor}",
+        ]
+    return lines
+
+
+def counter_script(interfaces: Iterator[str]) -> str:
+    """Shell lines that print the class counters of `interfaces`, each after a line with its name."""
+    return "".join(f"echo '@{name}'\ntc -s class show dev {name}\n" for name in interfaces)
+
+
+def parse_counters(text: str) -> dict[str, dict[str, dict[str, int]]]:
+    """Output of `counter_script` as {interface: {class: {"bytes", "packets", "drops"}}}.
+
+    Bytes count Ethernet headers, of every segment where a super-segment was sent; drops are those of the
+    class's FIFO.
+    """
+    found = {}
+    for part in text.split("@")[1:]:
+        name, _, shown = part.partition("\n")
+        found[name] = {
+            str(int(minor, 16) - _FIRST_CLASS): {"bytes": int(sent), "packets": int(packets), "drops": int(drops)}
+            for minor, sent, packets, drops in _CLASS.findall(shown)
+        }
+    return found
