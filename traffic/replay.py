@@ -51,7 +51,7 @@ class Replay:
     """The steps of `jobs` that `host` starts, and the transfers it receives.
 
     Every method first lets happen what was due by its `now_s`, and returns what must be done or recorded,
-    in order. RunError if a step finishes that nobody waits for.
+    in order.
     """
 
     def __init__(self, jobs: Sequence[Job], host: str) -> None:

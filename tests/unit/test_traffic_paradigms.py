@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from echelonflow.arrangement import staggered
@@ -64,7 +66,7 @@ def test_a_rank_runs_one_computation_at_a_time():
             for step in dag.steps
             if isinstance(step, Compute) and step.rank == rank
         )
-        assert all(a[1] <= b[0] + 1e-9 for a, b in zip(spans, spans[1:], strict=False))
+        assert all(a[1] <= b[0] + 1e-9 for a, b in itertools.pairwise(spans))
 
 
 def test_gradients_are_as_large_as_activations_unless_given():
@@ -74,9 +76,7 @@ def test_gradients_are_as_large_as_activations_unless_given():
 
 
 def test_pipeline_is_the_papers_example():
-    dag = paradigms.build(
-        "pipeline", {"stages": 2, "micro_batches": 3, "forward_s": 1.0, "activation_bytes": 2000}
-    )
+    dag = paradigms.build("pipeline", {"stages": 2, "micro_batches": 3, "forward_s": 1.0, "activation_bytes": 2000})
     assert iteration_times_without_network(dag, 1) == [4.0]
     assert [g.offsets_s for g in dag.groups] == [(0.0, 1.0, 2.0)]
 

@@ -1,0 +1,205 @@
+"""Two real agents on loopback addresses, real TCP, and a coordinator of the test's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from echelonflow import topologies
+from echelonflow.dag import Job, JobDag
+from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED
+from echelonflow.messages import Declare, Done, Finish, Hello, Progress, Release, Setting
+from tests.unit.traffic_fakes import AnswerRelease, FakeCoordinator, end_agent, start_agent, unlimited
+from traffic.paradigms import gpipe, pipeline
+from traffic.plan import read_plan, write_plan
+
+ADDRESSES = {"h1": "127.0.0.1", "h2": "127.0.0.2"}
+
+
+class Run:
+    """Two agents that replay one job."""
+
+    def __init__(self, folder: Path, dag: JobDag, iterations: int, run_index: int, answer: AnswerRelease) -> None:
+        self.folder = folder
+        network = topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e9})
+        job = Job("j", dag, ("h1", "h2"), iterations)
+        write_plan(folder / "plan.json", [job], network, run_index, addresses=ADDRESSES)
+        self.coordinator = FakeCoordinator(folder / "control.sock", agents=2, answer=answer)
+        self.agents = {
+            host: start_agent(folder / "plan.json", host, folder / "control.sock", self.records(host))
+            for host in ADDRESSES
+        }
+
+    def records(self, host: str) -> Path:
+        return self.folder / "agents" / f"{host}.jsonl"
+
+    def read(self, host: str, kind: str) -> list[dict]:
+        lines = map(json.loads, self.records(host).read_text().splitlines())
+        return [line for line in lines if line["type"] == kind]
+
+    def finish(self) -> dict[str, tuple[int, str]]:
+        ends = {}
+        for host, agent in self.agents.items():
+            _, errors = agent.communicate(timeout=30)
+            ends[host] = (agent.returncode, errors)
+        return ends
+
+    def close(self) -> None:
+        for agent in self.agents.values():
+            end_agent(agent)
+        self.coordinator.close()
+
+
+@pytest.fixture
+def start(tmp_path, request) -> Iterator[Callable[..., Run]]:
+    runs = []
+
+    def begin(dag: JobDag, iterations: int = 1, answer: AnswerRelease = unlimited) -> Run:
+        # A port of its own for every test: connections of the last one may still be fading away.
+        index = 200 + sorted(name for name in globals() if name.startswith("test_")).index(request.function.__name__)
+        runs.append(Run(tmp_path, dag, iterations, index, answer))
+        return runs[-1]
+
+    yield begin
+    for run in runs:
+        run.close()
+
+
+def test_a_job_is_replayed_and_recorded(start):
+    size = 300_000
+    dag = gpipe.build(stages=2, micro_batches=3, forward_s=0.01, backward_s=0.02, activation_bytes=size, update_s=0.005)
+    run = start(dag, iterations=2)
+    assert run.finish() == {"h1": (0, ""), "h2": (0, "")}
+    computed = [c for host in ADDRESSES for c in run.read(host, "compute")]
+    assert len(computed) == 2 * len(dag.computes)
+    for c in computed:
+        step = dag.by_name[c["step"]]
+        assert c["rank"] == step.rank
+        assert c["kind"] == step.kind
+        assert c["finish_s"] - c["start_s"] == pytest.approx(step.duration_s + c["late_s"], abs=1e-8)
+        assert c["late_s"] >= 0
+    sent = {(s["flow"], s["iteration"]): s for host in ADDRESSES for s in run.read(host, "sent")}
+    received = {(r["flow"], r["iteration"]): r for host in ADDRESSES for r in run.read(host, "received")}
+    assert set(sent) == set(received) == {(t.name, k) for t in dag.transfers for k in range(2)}
+    for key, s in sent.items():
+        assert s["sent_bytes"] == received[key]["received_bytes"] == size
+        assert s["release_s"] <= s["start_s"] <= received[key]["first_s"] <= received[key]["finish_s"]
+        assert s["start_s"] < s["acked_s"]  # the kernel may acknowledge before the receiver has read
+        assert [m[1:] for m in s["marks"]] == [[48, None]]
+    finish = {(c["step"], c["iteration"]): c["finish_s"] for c in computed}
+    for c in computed:
+        for before in dag.by_name[c["step"]].after:
+            ready = (before, c["iteration"])
+            # A computation goes on from when its input was due, which is no later than when that was noticed.
+            moment = finish.get(ready) or received[ready]["finish_s"]
+            assert c["start_s"] >= moment - 0.05
+
+
+def test_the_coordinator_is_told_everything_once(start):
+    dag = gpipe.build(stages=2, micro_batches=2, forward_s=0.01, backward_s=0.01, activation_bytes=1000)
+    run = start(dag)
+    run.finish()
+    told = run.coordinator
+    assert {(c, m.host) for c, m in told.messages if isinstance(m, Hello)} == {("agent-h1", "h1"), ("agent-h2", "h2")}
+    declared = {m.group: c for c, m in told.messages if isinstance(m, Declare)}
+    assert declared == {"pp-forward 0->1": "agent-h1", "pp-backward 1->0": "agent-h2"}
+    flows = {t.name for t in dag.transfers}
+    assert sorted(m.flow for m in told.of(Release)) == sorted(flows)
+    assert sorted(m.flow for m in told.of(Finish)) == sorted(flows)
+    by = {m.flow: (c, m.time_s) for c, m in told.messages if isinstance(m, Finish)}
+    for client, message in told.messages:
+        if isinstance(message, Release):
+            assert client != by[message.flow][0]  # the source releases, the destination finishes
+            assert message.time_s < by[message.flow][1]
+    assert len(told.of(Done)) == 2
+
+
+def test_nothing_is_sent_before_the_first_setting(start):
+    run = start(pipeline.build(stages=2, micro_batches=1, forward_s=0.0, activation_bytes=1000), answer=lambda _: None)
+    run.coordinator.wait_for(lambda: bool(run.coordinator.of(Release)))
+    (release,) = run.coordinator.of(Release)
+    with pytest.raises(AssertionError, match="in vain"):
+        run.coordinator.wait_for(lambda: bool(run.coordinator.of(Finish)), timeout_s=0.3)
+    run.coordinator.tell(release.flow, unlimited(release))
+    assert run.finish() == {"h1": (0, ""), "h2": (0, "")}
+
+
+def test_a_rate_is_kept_and_a_pause_holds_until_it_is_lifted(start):
+    size, rate_Bps = 4_000_000, 8e6
+    dag = pipeline.build(stages=2, micro_batches=1, forward_s=0.0, activation_bytes=size)
+    run = start(dag, answer=lambda m: Setting(m.job, m.flow, m.iteration, 40, rate_Bps))
+    (flow,) = (t.name for t in dag.transfers)
+    told = run.coordinator
+
+    def sent_bytes() -> int:
+        return max((p.sent_bytes for p in told.of(Progress)), default=0)
+
+    told.wait_for(lambda: sent_bytes() > size // 4)
+    told.tell(flow, Setting("j", flow, 0, 40, 0.0))
+    reports = len(told.of(Progress))
+    told.wait_for(lambda: len(told.of(Progress)) >= reports + 4)
+    paused_bytes = sent_bytes()
+    reports = len(told.of(Progress))
+    told.wait_for(lambda: len(told.of(Progress)) >= reports + 4)
+    assert sent_bytes() == paused_bytes < size
+    told.tell(flow, Setting("j", flow, 0, 48, rate_Bps))
+    assert run.finish() == {"h1": (0, ""), "h2": (0, "")}
+    (sent,) = run.read("h1", "sent")
+    assert [m[1:] for m in sent["marks"]] == [[40, rate_Bps], [40, 0.0], [48, rate_Bps]]
+    (_, pause_s), (_, resume_s) = ((m[1], m[0]) for m in sent["marks"][1:])
+    moving_s = sent["acked_s"] - sent["start_s"] - (resume_s - pause_s)
+    # Segments of 64 kB over loopback make pacing coarse, and the buffer drains into the pause.
+    assert size / moving_s == pytest.approx(rate_Bps, rel=0.25)
+
+
+def test_a_lost_peer_ends_the_run_and_keeps_the_records(start):
+    dag = pipeline.build(stages=2, micro_batches=2, forward_s=0.01, activation_bytes=3_000_000)
+    run = start(dag, answer=lambda m: Setting(m.job, m.flow, m.iteration, 48, None if m.flow.endswith("m0") else 1e6))
+    run.coordinator.wait_for(lambda: bool(run.coordinator.of(Finish)) and len(run.coordinator.of(Release)) == 2)
+    run.agents["h2"].kill()
+    ends = run.finish()
+    code, errors = ends["h1"]
+    assert code == EXIT_FAILED
+    assert errors.count("\n") == 1
+    assert "to h2: connection lost" in errors
+    assert [r["flow"] for r in run.read("h2", "received")] == ["pp-forward 0->1 m0"]
+    assert len(run.read("h1", "compute")) == 2
+
+
+def test_a_lost_coordinator_ends_the_run(start):
+    run = start(pipeline.build(stages=2, micro_batches=1, forward_s=0.0, activation_bytes=1000), answer=lambda _: None)
+    run.coordinator.wait_for(lambda: bool(run.coordinator.of(Release)))
+    run.coordinator.close()
+    for code, errors in run.finish().values():
+        assert code == EXIT_FAILED
+        assert errors.count("\n") == 1
+        assert "coordinator" in errors
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("{", "malformed"), ('{"run_index": 0}', "progress_interval_s"), (None, "No such file")],
+)
+def test_a_bad_plan_is_bad_input(tmp_path, text, words):
+    plan = tmp_path / "plan.json"
+    if text is not None:
+        plan.write_text(text)
+    agent = start_agent(plan, "h1", tmp_path / "c.sock", tmp_path / "h1.jsonl")
+    _, errors = agent.communicate(timeout=20)
+    assert agent.returncode == EXIT_BAD_INPUT
+    assert errors.startswith(f"agent h1: plan {plan}")
+    assert words in errors
+
+
+def test_a_plan_survives_the_file(tmp_path):
+    network = topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e9})
+    dag = gpipe.build(stages=2, micro_batches=3, forward_s=0.01, backward_s=0.02, activation_bytes=1000)
+    job = Job("j", dag, ("h2", "h1"), 3, 2.0, 1.5)
+    write_plan(tmp_path / "plan.json", [job], network, 4, 0.1)
+    plan = read_plan(tmp_path / "plan.json")
+    assert plan.jobs == (job,)
+    assert plan.addresses == {"h1": "10.0.0.1", "h2": "10.0.0.2"}
+    assert (plan.run_index, plan.progress_interval_s) == (4, 0.1)

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from echelonflow.dag import Compute, Group, Job, JobDag, Transfer
+from echelonflow.errors import InputError, RunError
+from traffic.paradigms import gpipe, pipeline
+from traffic.plan import check_observable
+from traffic.receiver import StreamCounter
+from traffic.replay import Computed, Released, Replay
+
+ZERO_S = 100.0
+
+
+def two_stage_job(iterations: int = 1) -> Job:
+    dag = pipeline.build(stages=2, micro_batches=2, forward_s=1.0, activation_bytes=1000)
+    return Job("j", dag, ("h1", "h2"), iterations)
+
+
+def begun(job: Job, host: str) -> Replay:
+    replay = Replay([job], host)
+    replay.begin(ZERO_S)
+    return replay
+
+
+def test_a_chain_of_computations_does_not_drift_however_late_it_is_noticed():
+    replay = begun(two_stage_job(), "h1")
+    assert replay.advance(ZERO_S) == []
+    (first, release) = replay.advance(ZERO_S + 1.25)
+    assert isinstance(first, Computed)
+    assert (first.start_s, first.due_s, first.finish_s) == (ZERO_S, ZERO_S + 1.0, ZERO_S + 1.25)
+    # The data can leave only when the end was noticed ...
+    assert release == Released("j", 0, "pp-forward 0->1 m0", ZERO_S + 1.25)
+    # ... but the GPU went on when it was due.
+    assert replay.next_due_s == ZERO_S + 2.0
+
+
+def test_one_late_wake_up_makes_up_for_all_that_was_due():
+    replay = begun(two_stage_job(), "h1")
+    actions = replay.advance(ZERO_S + 5.0)
+    assert [type(a) for a in actions] == [Computed, Released, Computed, Released]
+    assert replay.next_due_s == math.inf
+
+
+def test_a_computation_starts_when_its_last_byte_was_read():
+    replay = begun(two_stage_job(), "h2")
+    replay.advance(ZERO_S)
+    assert replay.next_due_s == math.inf
+    assert replay.arrived("j", 0, "pp-forward 0->1 m0", ZERO_S + 3.5) == []
+    assert replay.next_due_s == ZERO_S + 4.5
+
+
+def test_an_arrival_does_not_overtake_what_was_due_before_it():
+    replay = begun(two_stage_job(), "h2")
+    replay.arrived("j", 0, "pp-forward 0->1 m0", ZERO_S + 3.0)
+    # f1 m0 was due at 4, nobody had looked: the second micro-batch starts at its own arrival, not at 4.
+    (done,) = replay.arrived("j", 0, "pp-forward 0->1 m1", ZERO_S + 4.2)
+    assert (done.due_s, done.finish_s) == (ZERO_S + 4.0, ZERO_S + 4.2)
+    assert replay.next_due_s == ZERO_S + 5.2
+
+
+def test_iterations_follow_each_other_and_the_end_is_known():
+    job = two_stage_job(iterations=2)
+    replay = begun(job, "h1")
+    actions = replay.advance(ZERO_S + 100.0)
+    released = [(a.iteration, a.flow) for a in actions if isinstance(a, Released)]
+    assert released == [(k, f"pp-forward 0->1 m{m}") for k in range(2) for m in range(2)]
+    for iteration, flow in released:
+        assert not replay.done
+        replay.acknowledged("j", iteration, flow, ZERO_S + 101.0)
+    assert replay.done
+
+
+def test_a_host_that_only_receives_is_not_done_before_all_has_arrived():
+    dag = JobDag(2, (Transfer("x", 0, 1, 10, "g", "x"),), (Group("g", "k", ("x",), (0.0,)),))
+    replay = begun(Job("j", dag, ("h1", "h2")), "h2")
+    replay.advance(ZERO_S)
+    assert not replay.done
+    replay.arrived("j", 0, "x", ZERO_S + 1)
+    assert replay.done
+
+
+def test_transfers_within_a_host_take_no_time():
+    dag = gpipe.build(stages=2, micro_batches=2, forward_s=1.0, backward_s=1.0, activation_bytes=10)
+    replay = begun(Job("j", dag, ("h1", "h1")), "h1")
+    actions = replay.advance(ZERO_S + 6.0)
+    assert all(isinstance(a, Computed) for a in actions)
+    assert max(a.due_s for a in actions) == ZERO_S + 6.0
+    assert replay.done
+
+
+def test_the_sender_may_wait_for_its_own_transfer():
+    steps = (Transfer("x", 0, 1, 10, "g", "x"), Compute("c", 0, 1.0, ("x",)))
+    replay = begun(Job("j", JobDag(2, steps, (Group("g", "k", ("x",), (0.0,)),)), ("h1", "h2")), "h1")
+    replay.advance(ZERO_S)
+    replay.acknowledged("j", 0, "x", ZERO_S + 2.0)
+    assert replay.next_due_s == ZERO_S + 3.0
+
+
+def test_jobs_start_when_they_should():
+    dag = JobDag(1, (Compute("c", 0, 1.0),))
+    replay = Replay([Job("early", dag, ("h1",)), Job("late", dag, ("h1",), start_s=5.0)], "h1")
+    replay.begin(ZERO_S)
+    assert [a.job for a in replay.advance(ZERO_S + 4.0)] == ["early"]
+    assert [a.job for a in replay.advance(ZERO_S + 6.0)] == ["late"]
+    assert replay.done
+
+
+def test_a_dependency_that_no_agent_can_notice_is_refused():
+    steps = (Compute("a", 0, 1.0), Compute("b", 1, 1.0, ("a",)))
+    with pytest.raises(InputError, match="'b' on h2 waits for 'a'"):
+        check_observable(Job("j", JobDag(2, steps), ("h1", "h2")))
+    check_observable(Job("j", JobDag(2, steps), ("h1", "h1")))
+
+
+def test_a_dependency_on_another_hosts_last_iteration_is_refused():
+    steps = (Compute("a", 0, 1.0), Compute("b", 1, 1.0))
+    with pytest.raises(InputError, match="waits for 'a'"):
+        check_observable(Job("j", JobDag(2, steps, next_iteration=(("a", "b"),)), ("h1", "h2"), 2))
+
+
+class TestStreamCounter:
+    def test_one_read_may_end_one_iteration_and_begin_the_next(self):
+        counter = StreamCounter(100, iterations=3)
+        assert counter.add(60, 1.0) == []
+        (first,) = counter.add(60, 2.0)
+        assert (first.iteration, first.first_s, first.finish_s, first.received_bytes) == (0, 1.0, 2.0, 100)
+        second, third = counter.add(180, 3.0)
+        assert (second.iteration, second.first_s, second.finish_s) == (1, 2.0, 3.0)
+        assert (third.iteration, third.first_s, third.finish_s) == (2, 3.0, 3.0)
+        assert counter.done
+
+    def test_is_woken_for_the_first_byte_and_for_the_last(self):
+        counter = StreamCounter(100_000, iterations=2)
+        assert counter.wanted_bytes == 1
+        counter.add(10, 1.0)
+        assert counter.wanted_bytes == 65536
+        counter.add(60_000, 1.0)
+        assert counter.wanted_bytes == 39_990
+        counter.add(39_990, 2.0)
+        assert counter.wanted_bytes == 1
+
+    def test_more_bytes_than_declared_are_an_error(self):
+        with pytest.raises(RunError, match="1 bytes more"):
+            StreamCounter(100, iterations=1).add(101, 1.0)

@@ -1,0 +1,123 @@
+"""A coordinator for tests: lets agents start together and gives every released flow a setting."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from echelonflow.messages import Decide, Declare, Done, Hello, Message, Ready, Release, Setting, Start, decode, encode
+
+AnswerRelease = Callable[[Release], Setting | None]
+
+
+def unlimited(message: Release) -> Setting:
+    return Setting(message.job, message.flow, message.iteration, 48, None)
+
+
+class FakeCoordinator:
+    """Listens on `path`; keeps every message with the name of its client."""
+
+    def __init__(self, path: Path, agents: int, answer: AnswerRelease = unlimited) -> None:
+        self.messages: list[tuple[str, Message]] = []
+        self.ended = threading.Event()
+        self.changed = threading.Condition()
+        self._agents = agents
+        self._answer = answer
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+        self._listener.bind(f"/proc/self/fd/{folder}/{path.name}")
+        os.close(folder)
+        self._listener.listen()
+        self._names: dict[socket.socket, str] = {}
+        self._buffers: dict[socket.socket, bytes] = {}
+        self._senders: dict[str, socket.socket] = {}
+        self._lock = threading.Lock()
+        self._wake, self._stop = socket.socketpair()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def of(self, kind: type) -> list:
+        return [message for _, message in self.messages if isinstance(message, kind)]
+
+    def wait_for(self, condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+        with self.changed:
+            assert self.changed.wait_for(condition, timeout_s), "waited in vain"
+
+    def tell(self, flow: str, setting: Setting) -> None:
+        """Send a setting, in mid-flow, to whoever released `flow`."""
+        self._senders[flow].sendall(encode(Decide((setting,))))
+
+    def close(self) -> None:
+        self._stop.close()
+        self._thread.join(5.0)
+
+    def _serve(self) -> None:
+        while True:
+            readable, _, _ = select.select([self._listener, self._wake, *self._buffers], [], [])
+            if self._wake in readable:
+                break
+            for ready in readable:
+                if ready is self._listener:
+                    connection, _ = self._listener.accept()
+                    self._buffers[connection] = b""
+                else:
+                    self._read(ready)
+        for connection in (*self._buffers, self._listener):
+            connection.close()
+
+    def _read(self, connection: socket.socket) -> None:
+        try:
+            data = connection.recv(65536)
+        except ConnectionError:
+            data = b""
+        if not data:
+            del self._buffers[connection]
+            connection.close()
+            return
+        *lines, self._buffers[connection] = (self._buffers[connection] + data).split(b"\n")
+        for line in lines:
+            self._handle(connection, decode(line))
+
+    def _handle(self, connection: socket.socket, message: Message) -> None:
+        if isinstance(message, Hello):
+            self._names[connection] = message.client
+        with self.changed:
+            self.messages.append((self._names[connection], message))
+            if isinstance(message, Release):
+                self._senders[message.flow] = connection
+            self.changed.notify_all()
+        if isinstance(message, Release):
+            setting = self._answer(message)
+            if setting is not None:
+                connection.sendall(encode(Decide((setting,))))
+        elif isinstance(message, Ready) and len(self.of(Ready)) == self._agents:
+            start = encode(Start(time.monotonic() + 0.05))
+            for agent in self._buffers:
+                agent.sendall(start)
+
+
+def start_agent(plan: Path, host: str, control: Path, records: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [
+            sys.executable, "-m", "traffic.agent", "--plan", str(plan), "--host", host,
+            "--socket", str(control), "--records", str(records),
+        ],
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def end_agent(agent: subprocess.Popen[str]) -> None:
+    if agent.poll() is None:
+        agent.send_signal(signal.SIGKILL)
+    agent.communicate()
+
+
+__all__ = ["Declare", "Done", "FakeCoordinator", "end_agent", "start_agent", "unlimited"]
