@@ -73,10 +73,10 @@ def test_a_profile_survives_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("\"version\": 1", "\"version\": 2"), "version"),
-        (("\"seq\": 8", "\"seq\": -8"), "provenance.seq"),
-        (("\"kind\"", "\"kinds\""), "layers.0.kind"),
-        (("\"p75_s\": 0.5", "\"p75_s\": 0.1"), "quartiles"),
+        (('"version": 1', '"version": 2'), "version"),
+        (('"seq": 8', '"seq": -8'), "provenance.seq"),
+        (('"kind"', '"kinds"'), "layers.0.kind"),
+        (('"p75_s": 0.5', '"p75_s": 0.1'), "quartiles"),
     ],
 )
 def test_a_bad_profile_is_refused_by_file_and_key(tmp_path, change, words):
