@@ -6,7 +6,7 @@ counts at the moment at which it was *first* seen, so retransmissions and reorde
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +41,8 @@ class RunClock:
 
     def run_times_s(self, time_ns: Int64s) -> Floats:
         """Run time of each capture time."""
-        return (time_ns - self.realtime_ns) * (1e-9 * self.rate) + self.run_s
+        since_begin: Floats = (time_ns - self.realtime_ns).astype(np.float64)
+        return since_begin * (1e-9 * self.rate) + self.run_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ def flow_packets(
     destination: Capture | None,
     name: tuple[str, int, str, int],
     size_bytes: int,
+    *,
     iterations: int,
     clock: RunClock,
 ) -> list[FlowPackets]:
@@ -114,10 +116,9 @@ def flow_packets(
 
 
 def throughput_Bps(
-    captures: Mapping[str, Capture], addresses: Mapping[str, str], clock: RunClock, edges_s: Sequence[float]
+    captures: Mapping[str, Capture], addresses: Mapping[str, str], clock: RunClock, edges: Floats
 ) -> dict[int, Floats]:
-    """Payload bytes per second that arrived at all hosts together, by DSCP, in the bins between `edges_s`."""
-    edges = np.asarray(edges_s)
+    """Payload bytes per second that arrived at all hosts together, by DSCP, in the bins between `edges` (run time)."""
     found: dict[int, Floats] = {}
     for host, capture in captures.items():
         for (_, _, dst, _), stream in capture.streams.items():

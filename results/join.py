@@ -133,7 +133,14 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         return
     complete, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
     for number, line in enumerate(complete.splitlines(), start=1):
-        try:
-            yield json.loads(line)
-        except ValueError as error:
-            raise InputError(f"{path}, line {number}: is not JSON: {error}") from None
+        yield _object(line, f"{path}, line {number}")
+
+
+def _object(line: str, where: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError as error:
+        raise InputError(f"{where}: is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{where}: is not a JSON object")
+    return found

@@ -184,11 +184,7 @@ def _stream(
     # before the first payload is the one that counts.
     syns = np.flatnonzero(syn)
     syns = syns[syns < data[0]] if data.size else syns[:0]
-    if data.size == 0:
-        first = 0
-    else:
-        first = int(seq[syns[-1]]) + 1 if syns.size else int(seq[data[0]])
     numbers = seq[data]
-    steps = np.diff(numbers, prepend=np.int64(first))
+    steps = np.diff(numbers, prepend=seq[syns[-1:]] + 1 if syns.size else numbers[:1])
     steps = (steps + (1 << 31)) % (1 << 32) - (1 << 31)
     return TcpStream(time_ns[data], np.cumsum(steps), payload[data], dscp[data], bool(syns.size))

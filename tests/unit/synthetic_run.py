@@ -106,7 +106,7 @@ class SyntheticRun:
         for f in self.record.flows:
             src, dst = ip_of(network, f.src_host), ip_of(network, f.dst_host)
 
-            def packet(at_s: float, seq: int, size: int, dscp: int, flags: int = ACK, f=f, src=src, dst=dst) -> Packet:
+            def packet(at_s, seq, size, dscp, flags=ACK, *, f=f, src=src, dst=dst) -> Packet:
                 return Packet(self.real_ns(at_s), src, f.src_port, dst, f.dst_port, ISN + seq, size, dscp, flags)
 
             if f.iteration == 0:

@@ -91,7 +91,7 @@ def test_the_reference_is_the_heads_release_less_its_offset_whoever_starts_first
 
 
 def test_tables_read_back(tmp_path):
-    job, record = fluid("fair")
+    _, record = fluid("fair")
     write_csv(tmp_path / "f.csv", FlowRow, flow_rows(record))
     with (tmp_path / "f.csv").open() as file:
         rows = list(csv.DictReader(file))

@@ -85,7 +85,7 @@ def test_a_truncated_last_record_is_left_out_and_reported(tmp_path, cut):
 def test_what_is_no_ethernet_capture_is_refused_by_name(tmp_path, content):
     path = tmp_path / "wrong.pcap"
     path.write_bytes(content)
-    with pytest.raises(InputError, match="wrong.pcap"):
+    with pytest.raises(InputError, match=r"wrong\.pcap"):
         read(path)
 
 
@@ -100,8 +100,8 @@ def test_scapy_reads_the_same(tmp_path):
     packets, now = [], 1000.0
     isn = {port: int(rng.integers(1 << 32)) for port in range(10_000, 10_008)}
     position = dict.fromkeys(isn, 0)
-    for port in isn:
-        packets.append(Ether() / IP(src=A, dst=B) / TCP(sport=port, dport=5001, flags="S", seq=isn[port]))
+    for port, number in isn.items():
+        packets.append(Ether() / IP(src=A, dst=B) / TCP(sport=port, dport=5001, flags="S", seq=number))
     for _ in range(600):
         port = int(rng.integers(10_000, 10_008))
         size = int(rng.integers(0, 1400))

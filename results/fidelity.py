@@ -1,0 +1,194 @@
+"""How faithful one emulated run was, in numbers: load, lateness, losses, and every sum counted twice.
+
+Only measures; what is too much is `results.verdict`'s to say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from echelonflow.classes import CONTROL_CLASS, class_of_dscp
+from echelonflow.dag import Job
+from echelonflow.records import FlowRecord, RunRecord
+from results.flows import FlowPackets
+from results.join import FlowKey
+from results.statistics import quantile
+
+NAMED_AT_MOST = 3
+"""Flows that a message names of all that are wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fidelity:
+    """Fidelity of one run; None where it could not be measured. Shares are 0 .. 1."""
+
+    completed: bool
+    failure: str | None
+    cpu_busy: float | None
+    cpu_busy_max: float | None
+    switch_thread_busy: float | None
+    switch_thread_busy_max: float | None
+    late_p99_s: float | None
+    """Lateness of compute steps: 99th percentile."""
+    late_max_s: float | None
+    late_max_share: float | None
+    """The worst lateness as a share of what its job's busiest rank computes per iteration."""
+    queue_drops: int
+    queue_drop_share: float
+    """Of all packets that reached a queue of host or switch."""
+    capture_packets: int
+    capture_drops: int
+    captures_wrong: tuple[str, ...]
+    """Captures that are missing or end in mid-packet, in words."""
+    flows_asked: int
+    flows_finished: int
+    bytes_asked: int
+    bytes_sent: int
+    bytes_received: int
+    bytes_pcap: int | None
+    """Unique payload bytes that the destinations' captures hold."""
+    bytes_wrong: tuple[str, ...]
+    """Flows whose four counts differ, in words."""
+    retransmitted_bytes: int
+    stray_dscp_bytes: int
+    """Payload bytes that arrived with a mark never decided for their flow."""
+    stray_dscp_share: float
+    stray_class_bytes: int
+    """Bytes that queues counted in data classes to which no flow was ever assigned."""
+    stray_class_share: float
+    log_pcap_median_s: float | None
+    """Flow finish, agent's log against packets: median of the absolute differences."""
+    log_pcap_p99_s: float | None
+    start_lag_median_s: float | None
+    """Release of a flow at the agent to its first packet on the wire."""
+    decisions: int
+    decision_ms_median: float | None
+    decision_ms_max: float | None
+    clock_drift: float = field(default=0.0)
+    """Seconds that the captures' clock gained on the run's clock per second."""
+
+
+def measure(
+    run: Mapping[str, Any],
+    record: RunRecord,
+    packets: Mapping[FlowKey, FlowPackets],
+    jobs: Sequence[Job],
+    *,
+    captures_wrong: Sequence[str] = (),
+    clock_drift: float = 0.0,
+) -> Fidelity:
+    """Measure a run from its run.json, its records, and what the captures saw of its flows."""
+    load = run.get("load") or {}
+    late = [c.late_s for c in record.computes]
+    drops, handled = _queue_drops(run)
+    captures = (run.get("captures") or {}).values()
+    stray, arrived = _stray_marks(record, packets)
+    stray_class, counted = _stray_classes(run, record)
+    finished = [f for f in record.flows if not math.isnan(f.finish_s)]
+    seen = [(f, packets[key]) for f in finished if (key := (f.job, f.iteration, f.flow)) in packets]
+    differences = [abs(p.finish_s - f.finish_s) for f, p in seen if p.finish_s is not None]
+    lags = [p.start_s - f.release_s for f, p in seen if p.start_s is not None]
+    decision_ms = [d.total_ms for d in record.decisions]
+    return Fidelity(
+        completed=bool(run.get("completed")),
+        failure=run.get("failure"),
+        cpu_busy=load.get("cpu_busy"),
+        cpu_busy_max=load.get("cpu_busy_max"),
+        switch_thread_busy=load.get("switch_thread_busy"),
+        switch_thread_busy_max=load.get("switch_thread_busy_max"),
+        late_p99_s=quantile(late, 0.99),
+        late_max_s=max(late, default=None),
+        late_max_share=_late_share(record, jobs),
+        queue_drops=drops,
+        queue_drop_share=drops / handled if handled else 0.0,
+        capture_packets=sum(c.get("received") or 0 for c in captures),
+        capture_drops=sum(c.get("dropped") or 0 for c in captures),
+        captures_wrong=tuple(captures_wrong),
+        flows_asked=_flows_asked(jobs),
+        flows_finished=len(finished),
+        bytes_asked=sum(f.size_bytes for f in record.flows),
+        bytes_sent=sum(f.sent_bytes for f in record.flows),
+        bytes_received=sum(f.received_bytes for f in record.flows),
+        bytes_pcap=sum(p.unique_bytes for p in packets.values()) if packets else None,
+        bytes_wrong=tuple(_wrong_bytes(record.flows, packets)),
+        retransmitted_bytes=sum(p.retransmitted_bytes for p in packets.values()),
+        stray_dscp_bytes=stray,
+        stray_dscp_share=stray / arrived if arrived else 0.0,
+        stray_class_bytes=stray_class,
+        stray_class_share=stray_class / counted if counted else 0.0,
+        log_pcap_median_s=quantile(differences, 0.5),
+        log_pcap_p99_s=quantile(differences, 0.99),
+        start_lag_median_s=quantile(lags, 0.5),
+        decisions=len(record.decisions),
+        decision_ms_median=quantile(decision_ms, 0.5),
+        decision_ms_max=max(decision_ms, default=None),
+        clock_drift=clock_drift,
+    )
+
+
+def _late_share(record: RunRecord, jobs: Sequence[Job]) -> float | None:
+    """Worst lateness of any compute step, as a share of all the work of its job's busiest rank in an iteration."""
+    work_s: dict[str, float] = {}
+    for job in jobs:
+        per_rank = [0.0] * job.dag.ranks
+        for compute in job.dag.computes:
+            per_rank[compute.rank] += compute.duration_s
+        work_s[job.name] = max(per_rank)
+    shares = [c.late_s / work_s[c.job] for c in record.computes if work_s.get(c.job)]
+    return max(shares, default=None)
+
+
+def _flows_asked(jobs: Sequence[Job]) -> int:
+    return sum(job.iterations for job in jobs for transfer in job.dag.transfers if not job.is_local(transfer))
+
+
+def _queue_drops(run: Mapping[str, Any]) -> tuple[int, int]:
+    """Packets that queues dropped, and all that reached one."""
+    counters = [c for classes in (run.get("classes") or {}).values() for c in classes.values()]
+    drops = sum(c["drops"] for c in counters)
+    return drops, drops + sum(c["packets"] for c in counters)
+
+
+def _stray_marks(record: RunRecord, packets: Mapping[FlowKey, FlowPackets]) -> tuple[int, int]:
+    """Bytes that arrived with a mark never decided for their flow, and all bytes that arrived."""
+    decided: dict[FlowKey, set[int]] = {}
+    for decision in record.decisions:
+        for job, iteration, flow, dscp, _ in decision.changed:
+            decided.setdefault((job, iteration, flow), set()).add(dscp)
+    stray = arrived = 0
+    for key, seen in packets.items():
+        for dscp, size in seen.dscp.items():
+            arrived += size
+            stray += 0 if dscp in decided.get(key, ()) else size
+    return stray, arrived
+
+
+def _stray_classes(run: Mapping[str, Any], record: RunRecord) -> tuple[int, int]:
+    """Bytes in data classes that no decision ever named, and the bytes in all data classes."""
+    decided = {class_of_dscp(dscp) for d in record.decisions for *_, dscp, _ in d.changed}
+    stray = counted = 0
+    for classes in (run.get("classes") or {}).values():
+        for name, counters in classes.items():
+            if int(name) == CONTROL_CLASS:
+                continue
+            counted += counters["bytes"]
+            stray += 0 if int(name) in decided else counters["bytes"]
+    return stray, counted
+
+
+def _wrong_bytes(flows: Sequence[FlowRecord], packets: Mapping[FlowKey, FlowPackets]) -> list[str]:
+    """In words, the first flows whose bytes asked for, sent, received and seen in packets are not all equal."""
+    wrong = []
+    for f in flows:
+        seen = packets.get((f.job, f.iteration, f.flow))
+        counts = {"sent": f.sent_bytes, "received": f.received_bytes}
+        if seen is not None:
+            counts["in packets"] = seen.unique_bytes
+        if any(count != f.size_bytes for count in counts.values()):
+            told = ", ".join(f"{count} {what}" for what, count in counts.items())
+            wrong.append(f"{f.job}/{f.flow} of iteration {f.iteration}: {f.size_bytes} bytes asked for, {told}")
+    more = len(wrong) - NAMED_AT_MOST
+    return wrong[:NAMED_AT_MOST] + ([f"and {more} flows more"] if more > 0 else [])

@@ -1,0 +1,270 @@
+"""A whole run folder: raw records in; tables, verdict, pictures, timeline and report out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from echelonflow.dag import Job, job_from_dict
+from echelonflow.errors import InputError
+from echelonflow.records import RunRecord
+from results import pcap
+from results.fidelity import measure
+from results.flows import FlowPackets, RunClock, flow_packets, throughput_Bps
+from results.gantt import draw_gantt, window
+from results.join import FlowKey, Plan, read_json, read_plan, read_run
+from results.metrics import (
+    FlowRow,
+    GroupRow,
+    IterationRow,
+    flow_rows,
+    group_rows,
+    iteration_rows,
+    write_csv,
+)
+from results.plots import Throughput, draw_tardiness, draw_throughput, draw_times
+from results.record_json import load_runs, save_runs
+from results.report import write_report
+from results.summary import RunResult, Summary, job_figures, policy_results
+from results.timeline import write_timeline
+from results.verdict import Limits, judge, judge_calibration, judge_completeness
+
+__all__ = ["Summary", "analyse"]
+
+THROUGHPUT_BINS = 150
+LEAST_BIN_S = 0.02
+"""Shorter than this a bin holds a few segments of 64 KiB, and the picture shows segments, not rates."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run read from disk."""
+
+    label: str
+    record: RunRecord
+    packets: Mapping[FlowKey, FlowPackets]
+    result: RunResult
+    clock: RunClock | None = None
+    plan: Plan | None = None
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """What a run folder holds besides its runs."""
+
+    root: Path
+    manifest: Mapping[str, Any]
+    jobs: tuple[Job, ...]
+    predictions: Mapping[str, RunRecord] = field(default_factory=dict)
+
+    @property
+    def limits(self) -> Limits:
+        return Limits.with_changes(self.manifest.get("limits") or {})
+
+    @property
+    def policies(self) -> list[str]:
+        return list(self.manifest["policies"])
+
+
+def analyse(root: Path, predictions: Mapping[str, RunRecord] | None = None) -> Summary:
+    """Analyse the run folder `root` and write all that is derived from its raw records.
+
+    `predictions` are fluid runs by policy; they are kept in prediction.json, which is read where none are
+    given. Doing it again gives the same. Raises InputError where `root` is not a run folder or what it holds
+    is malformed; a run that failed or is incomplete is no error but a verdict.
+    """
+    folder = _open(root, predictions)
+    simulated = folder.manifest["backend"] == "fluid"
+    runs = _simulated_runs(folder) if simulated else _emulated_runs(folder)
+    summary = _summarise(folder, runs, simulated=simulated)
+    _write_tables(folder, runs)
+    shown = _shown(folder, runs, summary)
+    write_timeline(root / "timeline.json", [run.record for run in shown])
+    _draw(folder, shown, summary)
+    body = json.dumps(summary.to_dict(), indent=1, allow_nan=False)
+    (root / "summary.json").write_text(body + "\n", encoding="utf-8")
+    write_report(root)
+    return summary
+
+
+def _open(root: Path, predictions: Mapping[str, RunRecord] | None) -> _Folder:
+    manifest = read_json(root / "manifest.json")
+    try:
+        jobs = tuple(job_from_dict(job) for job in manifest["jobs"])
+        if manifest["backend"] not in ("emulation", "fluid"):
+            raise InputError(
+                f"{root}/manifest.json: backend is {manifest['backend']!r}; emulation or fluid was expected"
+            )
+        _ = manifest["name"], manifest["policies"], manifest["repeats"]
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{root}/manifest.json: is malformed: {error!r}") from error
+    kept = root / "prediction.json"
+    if predictions is not None:
+        save_runs(kept, list(predictions.values()))
+    elif kept.exists():
+        predictions = {run.policy: run for run in load_runs(kept)}
+    return _Folder(root, manifest, jobs, predictions or {})
+
+
+def _simulated_runs(folder: _Folder) -> list[_Run]:
+    found = []
+    for record in load_runs(folder.root / "runs.json"):
+        label = f"{record.policy} {record.repeat}"
+        figures = job_figures(record, folder.jobs)
+        found.append(_Run(label, record, {}, RunResult(label, record.policy, record.repeat, (), figures, None)))
+    return found
+
+
+def _emulated_runs(folder: _Folder) -> list[_Run]:
+    found = [
+        (read_json(path), path.parent) for path in (folder.root / "raw").glob("*/run.json") if path.stat().st_size > 0
+    ]
+    found.sort(key=lambda pair: pair[0]["run_index"])
+    return [_emulated_run(folder, run, raw) for run, raw in found]
+
+
+def _emulated_run(folder: _Folder, run: Mapping[str, Any], raw: Path) -> _Run:
+    label, policy, repeat = run["label"], run["policy"], run["repeat"]
+    if not (raw / "plan.json").exists():
+        never = (f"the run never started: {run.get('failure') or 'it has no plan'}; see logs/",)
+        return _Run(label, RunRecord(policy, repeat), {}, RunResult(label, policy, repeat, never, {}, None))
+    record, plan = read_run(raw), read_plan(raw)
+    captures, wrong = _captures(folder.root, label, record)
+    clock = RunClock.of(run) if run.get("zero_monotonic_s") is not None else None
+    packets = _packets(record, plan, captures, clock) if clock is not None else {}
+    drift = 0.0 if clock is None else 1 / clock.rate - 1
+    fidelity = measure(run, record, packets, plan.jobs, captures_wrong=wrong, clock_drift=drift)
+    reasons = tuple(judge(fidelity, folder.limits))
+    result = RunResult(label, policy, repeat, reasons, job_figures(record, plan.jobs), fidelity)
+    return _Run(label, record, packets, result, clock, plan)
+
+
+def _captures(root: Path, label: str, record: RunRecord) -> tuple[dict[str, pcap.Capture], list[str]]:
+    """Captures of every host that sends or receives, and in words what is wrong with them."""
+    found, wrong = {}, []
+    for host in sorted({host for f in record.flows for host in (f.src_host, f.dst_host)}):
+        path = root / "pcap" / f"{label}-{host}.pcap"
+        if not path.exists():
+            wrong.append(f"there is no capture of {host} (pcap/{path.name})")
+            continue
+        found[host] = pcap.read(path)
+        if found[host].unread_bytes:
+            wrong.append(f"the capture of {host} ends in mid-packet (pcap/{path.name})")
+    return found, wrong
+
+
+def _packets(
+    record: RunRecord, plan: Plan, captures: Mapping[str, pcap.Capture], clock: RunClock
+) -> dict[FlowKey, FlowPackets]:
+    """What the captures saw of every flow of `record` whose two ends were captured."""
+    iterations = {job.name: job.iterations for job in plan.jobs}
+    connections = {(f.job, f.flow): f for f in record.flows}
+    released = {(f.job, f.iteration, f.flow) for f in record.flows}
+    found = {}
+    for (job, flow), f in connections.items():
+        if f.src_host not in captures or f.dst_host not in captures:
+            continue
+        name = (plan.addresses[f.src_host], f.src_port, plan.addresses[f.dst_host], f.dst_port)
+        seen = flow_packets(
+            captures[f.src_host], captures[f.dst_host], name, f.size_bytes, iterations=iterations[job], clock=clock
+        )
+        found.update({key: s for i, s in enumerate(seen) if (key := (job, i, flow)) in released})
+    return found
+
+
+def _summarise(folder: _Folder, runs: Sequence[_Run], *, simulated: bool) -> Summary:
+    results = [run.result for run in runs]
+    reasons: list[str] = []
+    failure = folder.root / "failure.txt"
+    if failure.exists():
+        reasons.append(f"the experiment failed: {failure.read_text(encoding='utf-8').strip()}")
+    if not simulated:
+        calibration = folder.root / "calibration.json"
+        off = judge_calibration(read_json(calibration) if calibration.exists() else None, folder.limits)
+        # On a network that is not the one declared no run can be valid.
+        results = [replace(result, reasons=(*off, *result.reasons)) for result in results]
+        reasons += off
+        reasons += judge_completeness(
+            [(r.policy, r.repeat) for r in results], folder.policies, folder.manifest["repeats"]
+        )
+        reasons += [f"{run.label}: {reason}" for run in runs for reason in run.result.reasons]
+    # A simulated run is its own prediction: nothing would be compared.
+    predicted = {} if simulated else folder.predictions
+    predictions = {policy: job_figures(record, folder.jobs) for policy, record in predicted.items()}
+    return Summary(
+        name=folder.manifest["name"],
+        backend=folder.manifest["backend"],
+        time_unit_s=folder.manifest.get("time_unit_s"),
+        reasons=tuple(reasons),
+        results=tuple(policy_results(results, folder.policies, folder.jobs, predictions)),
+        runs=tuple(results),
+    )
+
+
+def _write_tables(folder: _Folder, runs: Sequence[_Run]) -> None:
+    """The CSV tables and decisions.jsonl of all runs, the invalid ones too (summary.json says which)."""
+    iterations: list[IterationRow] = []
+    groups: list[GroupRow] = []
+    flows: list[FlowRow] = []
+    decisions: list[str] = []
+    for run in runs:
+        iterations += iteration_rows(run.record, folder.jobs, folder.predictions.get(run.record.policy))
+        groups += group_rows(run.record, folder.jobs)
+        flows += flow_rows(run.record, run.packets)
+        run_name = {"policy": run.record.policy, "repeat": run.record.repeat}
+        decisions += [json.dumps({**run_name, **asdict(decision)}) + "\n" for decision in run.record.decisions]
+    write_csv(folder.root / "iterations.csv", IterationRow, iterations)
+    write_csv(folder.root / "groups.csv", GroupRow, groups)
+    write_csv(folder.root / "flows.csv", FlowRow, flows)
+    (folder.root / "decisions.jsonl").write_text("".join(decisions), encoding="utf-8")
+
+
+def _shown(folder: _Folder, runs: Sequence[_Run], summary: Summary) -> list[_Run]:
+    """One run per policy for the pictures: the valid one nearest its policy's median, else the first that ended."""
+    shown = []
+    for policy in folder.policies:
+        mine = [run for run in runs if run.record.policy == policy and window(run.record, folder.jobs) is not None]
+        valid = {run.label for run in summary.runs if run.valid}
+        medians = {r.job: r.iteration_s.median for r in summary.results if r.policy == policy and r.iteration_s}
+        if not mine:
+            continue
+
+        def distance(
+            run: _Run, valid: set[str] = valid, medians: dict[str, float] = medians
+        ) -> tuple[bool, float, int]:
+            off = sum(abs(f.iteration_s - medians[job]) for job, f in run.result.jobs.items() if job in medians)
+            return run.label not in valid, off, run.record.repeat
+
+        shown.append(min(mine, key=distance))
+    return shown
+
+
+def _draw(folder: _Folder, shown: Sequence[_Run], summary: Summary) -> None:
+    """All pictures that there are numbers for; pictures of an earlier analysis go first."""
+    figures = folder.root / "figures"
+    figures.mkdir(exist_ok=True)
+    for name in ("gantt", "times", "tardiness", "throughput"):
+        for suffix in (".png", ".svg"):
+            (figures / f"{name}{suffix}").unlink(missing_ok=True)
+    records = [run.record for run in shown]
+    draw_gantt(figures / "gantt.png", records, folder.jobs)
+    draw_times(figures / "times.png", summary)
+    draw_tardiness(figures / "tardiness.png", records, folder.jobs)
+    draw_throughput(figures / "throughput.png", [t for run in shown if (t := _throughput(folder, run)) is not None])
+
+
+def _throughput(folder: _Folder, run: _Run) -> Throughput | None:
+    part = window(run.record, folder.jobs)
+    if part is None or run.clock is None or run.plan is None:
+        return None
+    captures, _ = _captures(folder.root, run.label, run.record)
+    length_s = part.finish_s - part.start_s
+    bins = max(1, min(THROUGHPUT_BINS, int(length_s / LEAST_BIN_S)))
+    edges = np.linspace(0.0, length_s, bins + 1)
+    rates = throughput_Bps(captures, run.plan.addresses, run.clock, edges + part.start_s)
+    return Throughput(run.record.policy, edges, rates) if rates else None

@@ -1,0 +1,136 @@
+"""report.html: everything a reader needs to judge an experiment, in one file that needs no other."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from echelonflow.units import format_rate, format_size
+from results.join import read_json
+from results.statistics import Estimate
+from results.table import MISSING, format_estimate, format_seconds, format_share
+
+_PICTURES = (
+    (
+        "gantt",
+        "Computations and flows of every host, policies one below the other",
+        (
+            "One iteration of the run nearest the policy's median. A flow's bar goes from its first byte to its last, "
+            "after a thin line from its release. The paper's Fig. 2, as it happened."
+        ),
+    ),
+    (
+        "times",
+        "Iteration time, exposed communication and tardiness",
+        (
+            "Medians over the valid runs with 95 % intervals. The diamond is the fluid simulation's prediction for "
+            "the same jobs, network and policy."
+        ),
+    ),
+    (
+        "tardiness",
+        "Tardiness of single flows",
+        (
+            "How much later than its ideal finish time each flow of the shown iteration ended. An EchelonFlow is as "
+            "tardy as its most tardy flow."
+        ),
+    ),
+    (
+        "throughput",
+        "Throughput by traffic class, from the packets",
+        "Payload that arrived at all hosts together, by the mark it arrived with; the higher the class, the darker.",
+    ),
+)
+
+
+def write_report(root: Path) -> Path:
+    """Write report.html of the analysed run folder `root` (needs summary.json and manifest.json); returns its path."""
+    summary, manifest = read_json(root / "summary.json"), read_json(root / "manifest.json")
+    calibration = root / "calibration.json"
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("results"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["seconds"] = format_seconds
+    environment.filters["share"] = format_share
+    environment.filters["estimate"] = lambda found: format_estimate(Estimate(**found) if found else None)
+    environment.filters["ms"] = lambda value_s: MISSING if value_s is None else f"{value_s * 1e3:.2f}"
+    environment.filters["percent"] = lambda value: MISSING if value is None else f"{value:.0%}"
+    environment.filters["fine_percent"] = lambda value: MISSING if value is None else f"{value:.2%}"
+    environment.filters["size"] = lambda value: MISSING if value is None else format_size(value)
+    environment.filters["rate"] = lambda rate_Bps: format_rate(rate_Bps * 8)
+    text = environment.get_template("report.html.j2").render(
+        summary=summary,
+        manifest=manifest,
+        simulated=summary["backend"] == "fluid",
+        calibration=read_json(calibration) if calibration.exists() else None,
+        pictures=_pictures(root),
+        facts=_facts(manifest),
+        experiment=json.dumps(manifest.get("experiment"), indent=2, ensure_ascii=False),
+        command=_command(manifest),
+    )
+    path = root / "report.html"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _pictures(root: Path) -> list[dict[str, str]]:
+    """The pictures that were drawn, each as a data URL with its caption."""
+    found = []
+    for name, title, caption in _PICTURES:
+        path = root / "figures" / f"{name}.png"
+        if path.exists():
+            data = base64.b64encode(path.read_bytes()).decode("ascii")
+            found.append({"name": name, "title": title, "caption": caption, "url": f"data:image/png;base64,{data}"})
+    return found
+
+
+def _facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the manifest knows about where the numbers come from, in words."""
+    machine = dict(manifest.get("machine") or {})
+    named = {
+        "started": manifest.get("started"),
+        "code revision": manifest.get("git"),
+        "seed": manifest.get("seed"),
+        "congestion control": manifest.get("congestion_control"),
+        "OpenFlow framework": manifest.get("framework"),
+        "network": _network(manifest),
+        **machine,
+        **{f"version of {name}": value for name, value in (manifest.get("versions") or {}).items()},
+    }
+    return [(name, _words(value)) for name, value in named.items() if value not in (None, "", [], {})]
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_words, value))
+    if isinstance(value, dict):
+        return "; ".join(f"{key}: {_words(item)}" for key, item in value.items())
+    return str(value)
+
+
+def _network(manifest: Mapping[str, Any]) -> str | None:
+    network = manifest.get("network")
+    if not network:
+        return None
+    rates = sorted({cable["rate_bps"] for cable in network["cables"]})
+    return (
+        f"{network['name']}: {len(network['hosts'])} hosts, {len(network['switches'])} switches, "
+        f"{' and '.join(map(format_rate, rates))}, MTU {network['mtu_bytes']}"
+    )
+
+
+def _command(manifest: Mapping[str, Any]) -> str:
+    """The command that repeats the experiment."""
+    policies = " ".join(f"--policy '{policy}'" for policy in manifest["policies"])
+    backend = " --backend fluid" if manifest["backend"] == "fluid" else ""
+    file = manifest.get("experiment_file") or f"{manifest['name']}.yaml"
+    return f"echelon run {file} {policies} --repeat {manifest['repeats']} --seed {manifest.get('seed', 0)}{backend}"

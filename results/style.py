@@ -1,0 +1,61 @@
+"""One look for all pictures: fonts, sizes, and colours that colour-blind readers can tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from echelonflow.classes import CLASSES
+
+WIDTH_IN = 9.0
+DPI = 150
+
+# The palette of Okabe and Ito ("Color Universal Design", 2008).
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
+    "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
+)  # fmt: skip
+GREY = "#999999"
+PALETTE = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY, YELLOW, BLACK)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+KIND_COLOURS: Mapping[str, str] = MappingProxyType({"forward": ORANGE, "backward": GREEN, "update": PURPLE})
+"""Colour of a compute step by its kind; others are grey."""
+
+# Sequential and even in brightness, so that a higher class is darker in print too.
+CLASS_COLOURS = tuple(mpl.colormaps["cividis"](i / (CLASSES - 1)) for i in range(CLASSES))
+
+_SETTINGS: Mapping[str, object] = MappingProxyType(
+    {
+        "font.family": "DejaVu Sans",
+        "font.size": 9,
+        "axes.titlesize": 10,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": "#dddddd",
+        "grid.linewidth": 0.6,
+        "legend.frameon": False,
+        "legend.fontsize": 8,
+        "figure.constrained_layout.use": True,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "echelon",  # ids in SVG files do not change from one analysis to the next
+    }
+)
+
+
+@contextmanager
+def picture(path: Path, height_in: float, width_in: float = WIDTH_IN) -> Iterator[Figure]:
+    """A figure to draw on; saved as `path` (PNG) and beside it as SVG when the block ends."""
+    with mpl.rc_context(dict(_SETTINGS)):
+        figure = Figure(figsize=(width_in, height_in))
+        yield figure
+        figure.savefig(path, dpi=DPI, metadata={"Software": None})
+        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
