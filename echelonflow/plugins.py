@@ -51,12 +51,17 @@ def parse_call(text: str) -> tuple[str, dict[str, str]]:
     match = _CALL.fullmatch(text)
     if match is None:
         raise InputError(f"{text!r} is not a name with options; write such as 'coflow(grouping=group)'")
-    options = {}
-    for part in filter(None, (p.strip() for p in (match[2] or "").split(","))):
+    return match[1], parse_options(text, match[2] or "")
+
+
+def parse_options(text: str, inside: str) -> dict[str, str]:
+    """Options from what stands between the brackets of `text` (raises InputError, naming `text`)."""
+    options: dict[str, str] = {}
+    for part in filter(None, (p.strip() for p in inside.split(","))):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not key or not value:
             raise InputError(f"{text!r}: option {part!r} must be written key=value")
         if key in options:
             raise InputError(f"{text!r}: option {key!r} is given twice")
         options[key] = value
-    return match[1], options
+    return options

@@ -4,6 +4,8 @@ A policy module has a function `allocate(snapshot, *, option=default, ...) -> Al
 nothing but the snapshot. Each option's annotation is a `Literal` of the words it accepts, or `float`, or
 `int`. `ENFORCER` says what expresses it on real packets unless an experiment says otherwise: "priority"
 (its order) or "rate" (its rates).
+
+A user's own policy is such a module in a file anywhere, named by its path: "./mine.py(option=value)".
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from echelonflow import plugins
+from echelonflow import plugins, user_file
 from echelonflow.allocation import Allocation, check
 from echelonflow.errors import EchelonError, InputError, PolicyError
 from echelonflow.snapshot import Snapshot
@@ -26,12 +28,16 @@ ENFORCERS = ("priority", "rate")
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy with its options bound. `name` is the text that the user gave."""
+    """A policy with its options bound. `name` is the text that the user gave.
+
+    One that is `apart` is answered by another process, which takes time: call it where waiting does no harm.
+    """
 
     name: str
     enforcer: str
     summary: str
     _allocate: Callable[[Snapshot], Allocation]
+    apart: bool = False
 
     def __call__(self, snapshot: Snapshot) -> Allocation:
         """Decide; raises PolicyError, naming the policy, if it raises or its answer cannot be carried."""
@@ -53,7 +59,10 @@ def names() -> list[str]:
 
 
 def load(text: str) -> Policy:
-    """The policy named by `text`, such as "coflow(grouping=group)" (InputError if it makes no sense)."""
+    """The policy named by `text`, such as "coflow(grouping=group)" or "./mine.py" (InputError if it makes no sense)."""
+    if user_file.is_named(text):
+        path, options = user_file.parse(text)
+        return bind(user_file.load(path), text, options)
     name, options = plugins.parse_call(text)
     return bind(plugins.load(sys.modules[__name__], name, "policy"), text, options)
 
@@ -62,7 +71,8 @@ def bind(module: ModuleType, text: str, options: dict[str, str]) -> Policy:
     """A Policy from a module that has `allocate`, with options given as text."""
     allocate: Any = getattr(module, "allocate", None)
     if not callable(allocate):
-        raise InputError(f"policy {text}: {module.__name__} has no function allocate(snapshot)")
+        where = module.__file__ if user_file.is_named(text) else module.__name__
+        raise InputError(f"policy {text}: {where} has no function allocate(snapshot)")
     enforcer = getattr(module, "ENFORCER", "priority")
     if enforcer not in ENFORCERS:
         raise InputError(f"policy {text}: ENFORCER is {enforcer!r}; it must be one of {', '.join(ENFORCERS)}")

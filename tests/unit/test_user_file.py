@@ -1,0 +1,89 @@
+"""Policies in users' files: named by path, loaded anew, and every mistake named with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from echelonflow import policies, user_file
+from echelonflow.errors import InputError
+
+GOOD = '''"""Last come, first served."""
+from typing import Literal
+import numpy as np
+from echelonflow.allocation import Allocation
+
+ENFORCER = "rate"
+
+def allocate(snapshot, *, pace: Literal["slow", "fast"] = "slow"):
+    rate = 1.0 if pace == "slow" else 2.0
+    return Allocation(np.full(snapshot.flows, rate), np.zeros(snapshot.flows, np.int64))
+'''
+
+
+@pytest.fixture
+def mine(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(GOOD)
+    return path
+
+
+@pytest.mark.parametrize("text", ["./mine.py", "mine.py", "/a/b.py(x=1)", " ./a (1).py ", "some/where"])
+def test_paths_are_told_from_names(text):
+    assert user_file.is_named(text)
+
+
+@pytest.mark.parametrize("text", ["fair", "coflow(grouping=group)", "aalo(first=1/2)"])
+def test_names_are_told_from_paths(text):
+    assert not user_file.is_named(text)
+    assert user_file.absolute(text) == text
+
+
+def test_a_policy_file_is_a_policy_with_options(mine):
+    policy = policies.load(f"{mine}(pace=fast)")
+    assert (policy.enforcer, policy.summary) == ("rate", "Last come, first served.")
+    with pytest.raises(InputError, match="pace is 'medium'; it must be one of slow, fast"):
+        policies.load(f"{mine}(pace=medium)")
+    with pytest.raises(InputError, match="unknown option 'speed'"):
+        policies.load(f"{mine}(speed=1)")
+
+
+def test_a_file_that_was_changed_is_read_anew(mine):
+    assert policies.load(str(mine)).enforcer == "rate"
+    mine.write_text(GOOD.replace('"rate"', '"priority"'))
+    assert policies.load(str(mine)).enforcer == "priority"
+
+
+def test_relative_paths_become_absolute(monkeypatch, mine):
+    monkeypatch.chdir(mine.parent)
+    assert user_file.absolute("./mine.py(pace=fast)") == f"{mine}(pace=fast)"
+    assert user_file.absolute("mine.py") == str(mine)
+    assert Path(user_file.absolute("./none.py")).is_absolute()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = 1\ndef allocate(snapshot:\n", "mine.py, line 2: "),
+        ("x = 1\n\ny = 1 / 0\n", "mine.py, line 3: ZeroDivisionError"),
+        ("raise SystemExit(3)\n", "mine.py, line 1: SystemExit: 3"),
+        ("x = 1\n", r"mine.py has no function allocate\(snapshot\)"),
+        ("allocate = 3\n", "has no function allocate"),
+        ("import nothing_of_this_name\n", "line 1: ModuleNotFoundError"),
+        (GOOD.replace('"rate"', '"magic"'), "ENFORCER is 'magic'"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named_with_its_place(mine, text, words):
+    mine.write_text(text)
+    with pytest.raises(InputError, match=words):
+        policies.load(str(mine))
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path):
+    with pytest.raises(InputError, match=r"none\.py: there is no such file"):
+        policies.load(str(tmp_path / "none.py"))
+    with pytest.raises(InputError, match="is not a policy file with options"):
+        policies.load("some/where")
+    with pytest.raises(InputError, match="option 'x' must be written key=value"):
+        policies.load("./mine.py(x)")
