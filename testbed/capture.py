@@ -128,5 +128,7 @@ def _drained(dump: _Tcpdump) -> bool:
 
 def _end(dump: _Tcpdump) -> dict[str, Any]:
     captured, received, dropped = dump.statistics(signal.SIGINT)
+    # It says its numbers first and writes the rest of the file afterwards.
+    dump.process.wait(START_LIMIT_S)
     # What it had received but never wrote is as lost as what the kernel dropped.
     return {"file": dump.file.name, "received": received, "dropped": max(dropped, received - captured)}
