@@ -88,7 +88,7 @@ def describe(
 
 
 def _clock(title: str, job_dag: JobDag, payload_Bps: float, round_trip_s: float) -> str:
-    alone = f"iteration without network {format_duration(iteration_times_without_network(job_dag, 2)[1])}"
+    alone = f"iteration without network {format_duration(iteration_times_without_network(job_dag, 1)[0])}"
     if not job_dag.transfers:
         return f"{title}: no flows; {alone}"
     sizes = [t.size_bytes for t in job_dag.transfers]
