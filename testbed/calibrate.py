@@ -10,12 +10,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from echelonflow import addressing
 from echelonflow.errors import RunError
 from echelonflow.network import Link, Network
-from testbed.mininet_network import EmulatedNetwork
+
+if TYPE_CHECKING:
+    # Choosing what to measure needs no Mininet.
+    from testbed.mininet_network import EmulatedNetwork
 
 MAX_ERROR = 0.03
 PORT = 5000

@@ -218,7 +218,9 @@ class EmulatedNetwork:
         for interface in members:
             segment = self.segment_bytes(interface.link)
             offload = "" if not self.ovs.tso else f" gso_max_size {segment}"
-            ip.append(f"link set {interface.name} mtu {self.network.mtu_bytes}{offload} up")
+            # Open vSwitch before 3.2 cuts super-segments anew, to its port's MTU less all headers, Ethernet's too.
+            mtu_bytes = self.network.mtu_bytes if pid is not None else queues.frame_bytes(self.network.mtu_bytes)
+            ip.append(f"link set {interface.name} mtu {mtu_bytes}{offload} up")
             if not self.ovs.tso:
                 # Without offload in the switch a packet must leave the host whole and with its checksum.
                 shell.append(f"ethtool -K {interface.name} tx off tso off gso off gro off")

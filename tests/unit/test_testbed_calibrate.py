@@ -1,0 +1,68 @@
+"""Which pairs of hosts are chosen to fill a link, and the probe on the loopback interface."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from echelonflow.topologies import dumbbell, leaf_spine, single_switch
+from testbed import calibrate, probe
+
+NETWORKS = {
+    "single-switch": single_switch.build(hosts=3, rate_bps=100e6),
+    "dumbbell": dumbbell.build(hosts=6, rate_bps=100e6, bottleneck_rate_bps=100e6),
+    "non-blocking": leaf_spine.build(leaves=4, spines=2, hosts_per_leaf=4, rate_bps=30e6),
+    "oversubscribed": leaf_spine.build(leaves=2, spines=1, hosts_per_leaf=4, rate_bps=100e6, fabric_rate_bps=150e6),
+}
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+def test_every_kind_of_link_is_measured_once_and_filled(network):
+    found = calibrate.trials(network)
+    assert sorted(t.link.kind for t in found) == sorted({link.kind for link in network.links})
+    for trial in found:
+        assert trial.expected_Bps == pytest.approx(network.capacity_Bps[trial.link.index])
+
+
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+def test_pairs_meet_on_the_measured_link_alone(network):
+    for trial in calibrate.trials(network):
+        crossing = [set(network.path(*pair)) for pair in trial.pairs]
+        assert all(trial.link.index in path for path in crossing)
+        hosts = [host for pair in trial.pairs for host in pair]
+        assert len(hosts) == len(set(hosts))
+
+
+def test_a_link_faster_than_its_hosts_is_held_to_what_the_hosts_can_send():
+    network = leaf_spine.build(leaves=2, spines=1, hosts_per_leaf=1, rate_bps=10e6, fabric_rate_bps=100e6)
+    fabric = next(t for t in calibrate.trials(network) if t.link.kind == "fabric")
+    assert fabric.expected_Bps == pytest.approx(network.capacity_Bps[0])
+
+
+def test_an_error_beyond_the_limit_is_not_ok():
+    trial = calibrate.trials(NETWORKS["single-switch"])[0]
+    sent = [{"rtt_s": 0.0002, "rtt_loaded_s": 0.004}]
+    received = [{"received_bytes": trial.expected_Bps * 0.96, "span_s": 1.0}]
+    entry = calibrate._summary(trial, received, sent, max_error=0.03)
+    assert entry["error"] == pytest.approx(-0.04)
+    assert entry["ok"] is False
+    assert entry["rtt_ms"] == pytest.approx(0.2)
+
+
+def test_the_probe_counts_what_went_through_the_window():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    begin_s = time.monotonic() + 0.3
+    argv = [sys.executable, "-I", "-S", probe.__file__, "receive", "--port", str(port)]
+    argv += ["--begin", str(begin_s), "--end", str(begin_s + 0.2)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as receiver:
+        sent = probe.send("127.0.0.1", port, begin_s + 0.2)
+        received = json.loads(receiver.communicate(timeout=10)[0])
+    assert 0.1 < received["span_s"] <= 0.2
+    assert received["received_bytes"] > 1_000_000
+    assert 0 < sent["rtt_s"] < 0.05

@@ -1,0 +1,85 @@
+"""The HTB tree as text, its sizes, and the reading of its counters."""
+
+from __future__ import annotations
+
+import pytest
+
+from echelonflow.classes import CLASSES, class_of_dscp
+from testbed import queues
+
+COUNTERS = """@h1-eth0
+class htb 1:11 parent 1:1 leaf 11: prio 7 rate 15Kbit ceil 30Mbit burst 1513b cburst 7500b
+ Sent 3028 bytes 2 pkt (dropped 1, overlimits 0 requeues 0)
+ backlog 0b 0p requeues 0
+
+class htb 1:1 root rate 30Mbit ceil 30Mbit burst 7500b cburst 7500b
+ Sent 9094 bytes 7 pkt (dropped 5, overlimits 0 requeues 0)
+
+class htb 1:a parent 1:1 leaf a: prio 0 rate 15Kbit ceil 30Mbit burst 1513b cburst 7500b
+ Sent 6066 bytes 5 pkts (dropped 4, overlimits 0 requeues 0)
+@s1-eth1
+"""
+
+
+def words_after(lines, word, where):
+    return [line.split()[line.split().index(word) + 1] for line in lines if where in line]
+
+
+def test_each_class_has_a_strict_place_a_queue_and_a_filter():
+    lines = queues.tree_lines("h1-eth0", 100e6, 1500, 1514)
+    leaves = [line for line in lines if "parent 1:1 " in line]
+    assert words_after(leaves, "prio", "htb") == [str(c) for c in range(CLASSES)]
+    assert words_after(leaves, "ceil", "htb") == ["100000000bit"] * CLASSES
+    assert len([line for line in lines if "bfifo" in line]) == CLASSES
+
+
+@pytest.mark.parametrize("dscp", range(64))
+def test_every_dscp_is_caught_by_the_filter_of_its_class_alone(dscp):
+    lines = [line for line in queues.tree_lines("x", 1e6, 1500, 1514) if line.startswith("filter")]
+    caught = [
+        int(line.rsplit(":", 1)[1], 16) - 10
+        for line in lines
+        if (dscp << 2) & int(line.split("dsfield ")[1].split()[1], 16) == int(line.split("dsfield ")[1].split()[0], 16)
+    ]
+    assert caught == [class_of_dscp(dscp)]
+
+
+def test_what_no_filter_catches_goes_to_the_control_class():
+    root = queues.tree_lines("x", 1e6, 1500, 1514)[0]
+    assert root.endswith("htb default a")
+
+
+@pytest.mark.parametrize("rate_bps", [1e6, 33_333_333.4, 1e9, 2.5e9, 40e9])
+def test_rates_are_whole_bits_however_high(rate_bps):
+    for line in queues.tree_lines("x", rate_bps, 9000, 65536):
+        for word in ("rate", "ceil"):
+            if f" {word} " in line:
+                assert line.split(f" {word} ")[1].split()[0].removesuffix("bit").isdigit()
+
+
+def test_the_leak_of_all_lower_classes_is_under_one_per_cent():
+    for rate_bps in (10e6, 100e6, 10e9):
+        assert queues.guaranteed_bps(rate_bps) * (CLASSES - 1) < 0.01 * rate_bps
+
+
+def test_a_queue_holds_its_time_in_bytes_but_never_less_than_a_few_segments():
+    assert queues.queue_bytes(100e6, 1500, 1514, queue_s=0.01) == 125_000
+    assert queues.queue_bytes(1e6, 1500, 1514, queue_s=0.01) == 10 * 1514
+    assert queues.queue_bytes(10e6, 1500, 40_000, queue_s=0.01) == 160_000
+
+
+def test_super_segments_are_bounded_by_time_and_by_the_kernel():
+    assert queues.segment_limit_bytes(1e5, 1500) == 2 * 1514
+    assert queues.segment_limit_bytes(100e9, 1500) == queues.LARGEST_SEGMENT_BYTES
+    assert queues.segment_limit_bytes(200e6, 1500) == pytest.approx(200e6 / 8 * queues.SEGMENT_S)
+
+
+def test_counters_are_read_by_class_and_the_root_is_left_out():
+    found = queues.parse_counters(COUNTERS)
+    assert found == {
+        "h1-eth0": {
+            "7": {"bytes": 3028, "packets": 2, "drops": 1},
+            "0": {"bytes": 6066, "packets": 5, "drops": 4},
+        },
+        "s1-eth1": {},
+    }
