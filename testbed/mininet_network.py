@@ -293,7 +293,8 @@ class EmulatedNetwork:
         self._children.clear()
         # One command instead of one for each link; the peers in the hosts go with them.
         on_switches = [name for name, interface in self._interfaces.items() if interface.node not in self._pids]
-        commands = "".join(f"if [ -e /sys/class/net/{name} ]; then ip link del {name}; fi\n" for name in on_switches)
+        # Where a host has already taken its end away, this one is gone or just going.
+        commands = "".join(f"ip link del {n} 2>/dev/null || [ ! -e /sys/class/net/{n} ]\n" for n in on_switches)
         net.links.clear()
         try:
             if self.ovs.alive():

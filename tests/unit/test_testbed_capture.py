@@ -1,0 +1,81 @@
+"""Captures against a tcpdump of our own that says what the real one says. No root needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from echelonflow.errors import RunError
+from testbed.capture import Capture
+
+# Statistics as tcpdump prints them: on one line for SIGUSR1, on three at the end.
+TCPDUMP = """
+import signal, sys, time
+captured, received, dropped = map(int, sys.argv[1:4])
+def now(*_):
+    global captured
+    print(f"tcpdump: {captured} packets captured, {received} packets received by filter, {dropped} packets dropped by kernel",
+          file=sys.stderr, flush=True)
+    captured = min(captured + 40, received - dropped)
+def end(*_):
+    print(f"{captured} packets captured\\n{received} packets received by filter\\n{dropped} packets dropped by kernel",
+          file=sys.stderr, flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGUSR1, now)
+signal.signal(signal.SIGINT, end)
+print("tcpdump: listening on h1-eth0, link-type EN10MB (Ethernet), snapshot length 96 bytes", file=sys.stderr, flush=True)
+while True:
+    time.sleep(1)
+"""
+
+
+class FakeHosts:
+    """Hosts on which every command is the given Python program."""
+
+    def __init__(self, program, *arguments):
+        self.argv = [sys.executable, "-c", program, *map(str, arguments)]
+        self.asked = {}
+        self.started = []
+
+    def popen(self, host, argv, **options):
+        self.asked[host] = argv
+        self.started.append(subprocess.Popen(self.argv, **options))
+        return self.started[-1]
+
+
+def test_a_capture_waits_until_all_that_was_received_is_written(tmp_path):
+    hosts = FakeHosts(TCPDUMP, 10, 100, 0)
+    found = Capture(hosts, ["h1", "h2"], tmp_path, "fair-r0").stop()
+    assert found == {h: {"file": f"fair-r0-{h}.pcap", "received": 100, "dropped": 0} for h in ("h1", "h2")}
+    assert all(process.returncode == 0 for process in hosts.started)
+
+
+def test_packets_the_kernel_dropped_are_reported(tmp_path):
+    assert Capture(FakeHosts(TCPDUMP, 10, 100, 5), ["h1"], tmp_path, "x").stop()["h1"]["dropped"] == 5
+
+
+def test_each_host_captures_its_own_interface_in_nanoseconds(tmp_path):
+    hosts = FakeHosts(TCPDUMP, 0, 0, 0)
+    Capture(hosts, ["h2"], tmp_path, "x").stop()
+    argv = hosts.asked["h2"]
+    assert argv[argv.index("-i") + 1] == "h2-eth0"
+    assert argv[argv.index("--time-stamp-precision") + 1] == "nano"
+    assert argv[argv.index("-w") + 1] == str(tmp_path / "x-h2.pcap")
+
+
+def test_a_capture_that_does_not_start_is_an_error_with_its_reason(tmp_path):
+    hosts = FakeHosts("import sys; sys.exit('tcpdump: h1-eth0: No such device')")
+    with pytest.raises(RunError, match=r"h1 does not listen.*No such device"):
+        Capture(hosts, ["h1"], tmp_path, "x")
+
+
+def test_a_capture_that_died_is_an_error(tmp_path):
+    hosts = FakeHosts(TCPDUMP, 0, 0, 0)
+    capture = Capture(hosts, ["h1", "h2"], tmp_path, "x")
+    hosts.started[0].kill()
+    hosts.started[0].wait()
+    with pytest.raises(RunError, match="capture on h1 ended early"):
+        capture.stop()
+    assert all(process.poll() is not None for process in hosts.started)
