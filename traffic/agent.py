@@ -110,7 +110,13 @@ class Agent:
             for (job, name), connection in connections.connect_all(
                 outgoing, addresses, deadline_s, self._check_coordinator
             ).items():
-                flow = OutgoingFlow(job, outgoing[job, name], connection, self._on_acknowledged)
+                flow = OutgoingFlow(
+                    job,
+                    outgoing[job, name],
+                    connection,
+                    send_buffer_bytes=self._plan.send_buffer_bytes,
+                    on_acknowledged=self._on_acknowledged,
+                )
                 self._outgoing[job, name] = flow
                 self._handlers[flow.fileno()] = lambda flow=flow: self._write(flow)  # type: ignore[misc]
             incoming = self._flows(lambda flow: flow.dst_host == self._host)

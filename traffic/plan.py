@@ -13,6 +13,9 @@ from echelonflow.errors import InputError
 from echelonflow.network import Network
 
 PROGRESS_INTERVAL_S = 0.05
+SEND_BUFFER_S = 0.0027
+LEAST_SEND_BUFFER_BYTES = 32768
+"""Size of a flow's send buffer: what the fastest link carries in SEND_BUFFER_S, and at least so much."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class Plan:
     progress_interval_s: float
     addresses: Mapping[str, str]
     jobs: tuple[Job, ...]
+    send_buffer_bytes: int = LEAST_SEND_BUFFER_BYTES
 
     def __post_init__(self) -> None:
         if self.run_index < 0:
@@ -54,14 +58,24 @@ def write_plan(
     plan that agents could not carry out.
     """
     found = addresses if addresses is not None else {host: ip_of(network, host) for host in network.hosts}
-    plan = Plan(run_index, progress_interval_s, found, tuple(jobs))
+    plan = Plan(run_index, progress_interval_s, found, tuple(jobs), send_buffer_bytes(network))
     body = {
         "run_index": plan.run_index,
         "progress_interval_s": plan.progress_interval_s,
+        "send_buffer_bytes": plan.send_buffer_bytes,
         "addresses": dict(plan.addresses),
         "jobs": [job_to_dict(job) for job in plan.jobs],
     }
     path.write_text(json.dumps(body), encoding="utf-8")
+
+
+def send_buffer_bytes(network: Network) -> int:
+    """The SO_SNDBUF of every flow on `network`: enough to fill its fastest link, too little to build queues.
+
+    Equal small windows are also what makes TCP share fairly here. Without losses, as at a host's own interface
+    (TCP small queues), congestion windows stay as unequal as they happened to start.
+    """
+    return max(LEAST_SEND_BUFFER_BYTES, round(max(network.capacity_Bps) * SEND_BUFFER_S))
 
 
 def read_plan(path: Path) -> Plan:
@@ -73,6 +87,7 @@ def read_plan(path: Path) -> Plan:
             progress_interval_s=data["progress_interval_s"],
             addresses=data["addresses"],
             jobs=tuple(job_from_dict(job) for job in data["jobs"]),
+            send_buffer_bytes=data["send_buffer_bytes"],
         )
     except OSError as error:
         raise InputError(f"plan {path} cannot be read: {error.strerror}") from None

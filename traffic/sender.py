@@ -3,10 +3,10 @@
 Sends zeros. Iterations of a flow follow each other on the connection, the next one only when the last
 has been acknowledged to the end, so that a mark always belongs to one iteration.
 
-How a decision acts at once: TCP_NOTSENT_LOWAT keeps the part of the send buffer that has not left yet at a
-few segments, so there is little that drains after a pause, and what does leave bears the new mark (the DSCP
-is written when a segment is sent). The size of the send buffer itself is left to the kernel: it only
-bounds what is in flight, which nobody can recall. Rate 0 is a pause: nothing is written, and the pacing
+How a decision acts at once: a small send buffer bounds what is in flight, which nobody can recall, and
+TCP_NOTSENT_LOWAT what has not left yet, so there is little that drains after a pause, and what does leave
+bears the new mark (the DSCP is written when a segment is sent). Equal small buffers are also what makes the
+flows of one host share its link fairly (`traffic.plan.send_buffer_bytes`). Rate 0 is a pause: nothing is written, and the pacing
 rate stays, because a very low one arms a timer that outlives the next change.
 """
 
@@ -65,6 +65,8 @@ class OutgoingFlow:
         job: str,
         declaration: FlowDeclaration,
         connection: socket.socket,
+        *,
+        send_buffer_bytes: int,
         on_acknowledged: Callable[[OutgoingFlow, SentFlow, float], None],
     ) -> None:
         self.job = job
@@ -78,6 +80,7 @@ class OutgoingFlow:
         self._rate_Bps: float | None = None
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
         connection.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, NOT_SENT_LOW_BYTES)
 
     def fileno(self) -> int:
