@@ -26,11 +26,16 @@ from echelonflow.snapshot import Snapshot
 ENFORCERS = ("priority", "rate")
 
 
+def _nothing_held() -> None:
+    """What most policies give back."""
+
+
 @dataclass(frozen=True)
 class Policy:
     """A policy with its options bound. `name` is the text that the user gave.
 
     One that is `apart` is answered by another process, which takes time: call it where waiting does no harm.
+    `close` gives back what it holds.
     """
 
     name: str
@@ -38,6 +43,7 @@ class Policy:
     summary: str
     _allocate: Callable[[Snapshot], Allocation]
     apart: bool = False
+    close: Callable[[], None] = _nothing_held
 
     def __call__(self, snapshot: Snapshot) -> Allocation:
         """Decide; raises PolicyError, naming the policy, if it raises or its answer cannot be carried."""

@@ -1,0 +1,156 @@
+"""A user's policy as the controller sees it: a policy whose answers come from a process that may be killed.
+
+How to wait for the process is the caller's to say: a decision must not stop the event loop, a test has none.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from controller.deadline import POLICY_DEADLINE_S
+from controller.policy_worker import HEADER, frame
+from echelonflow import user_file
+from echelonflow.allocation import Allocation
+from echelonflow.errors import InputError, PolicyError
+from echelonflow.policies import Policy
+from echelonflow.snapshot import Snapshot
+
+LOAD_LIMIT_S = 10.0
+"""For Python and numpy to start on a busy machine, and the file to be loaded."""
+
+
+class Wait(Protocol):
+    """Waits until a descriptor can be read (or written), at most so long; whether it can."""
+
+    def __call__(self, descriptor: int, *, write: bool, limit_s: float) -> bool: ...
+
+
+class Ready(Protocol):
+    """Returns when the process can be read or written; TimeoutError when the time is up."""
+
+    def __call__(self, *, write: bool) -> None: ...
+
+
+class PolicyProcess:
+    """One policy file in a process of its own: `load` once, then `allocate`; `close` ends it at once.
+
+    `deadline_s` (wall clock) bounds each answer, and `wait` waits for it. After an answer that did not come the
+    process is gone. One call at a time.
+    """
+
+    def __init__(self, text: str, wait: Wait, deadline_s: float = POLICY_DEADLINE_S) -> None:
+        self._text = text
+        self._wait = wait
+        self._deadline_s = deadline_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._descriptor = -1
+        self._waiting = False
+
+    def load(self, wait: Wait) -> tuple[str, str]:
+        """Start the process and load the policy, waiting by `wait`: its enforcer and summary.
+
+        Raises InputError for what is wrong in the file, PolicyError if loading takes too long.
+        """
+        ours, theirs = socket.socketpair()
+        argv = [sys.executable, "-m", "controller.policy_worker", str(theirs.fileno())]
+        with theirs:
+            self._process = subprocess.Popen(argv, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=2)
+        self._descriptor = ours.detach()
+        os.set_blocking(self._descriptor, False)
+        answer = self._exchange(self._text, LOAD_LIMIT_S, wait, "loaded")
+        if answer[0] == "error":
+            self.close()
+            raise InputError(answer[1])
+        return answer[1], answer[2]
+
+    def allocate(self, snapshot: Snapshot) -> Allocation:
+        """The policy's answer (PolicyError if it raises, is too slow, or its process ends)."""
+        if self._process is None:
+            raise PolicyError(f"policy {self._text}: its process has ended")
+        answer = self._exchange(snapshot, self._deadline_s, self._wait, "decided")
+        if answer[0] == "error":
+            raise PolicyError(answer[1])
+        _, rates_Bps, rank, valid_until_s = answer
+        return Allocation(rates_Bps, rank, valid_until_s)
+
+    def close(self) -> None:
+        """End the process, whatever it is doing; a call that waits for it raises PolicyError."""
+        if self._process is not None:
+            self._process.kill()
+            if not self._waiting:
+                self._forget()
+
+    def _forget(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.poll()  # it may take a moment to die: whoever starts a process next reaps it
+            self._process = None
+            os.close(self._descriptor)
+
+    def _exchange(self, body: Any, limit_s: float, wait: Wait, done: str) -> tuple[Any, ...]:
+        """Send a request and return the answer; the process is killed if none comes in time."""
+        until_s = time.monotonic() + limit_s
+
+        def ready(*, write: bool) -> None:
+            if not wait(self._descriptor, write=write, limit_s=max(until_s - time.monotonic(), 0.0)):
+                raise TimeoutError
+
+        self._waiting = True
+        try:
+            self._write(frame(body), ready)
+            (length,) = HEADER.unpack(self._read(HEADER.size, ready))
+            answer: tuple[Any, ...] = pickle.loads(self._read(length, ready))  # noqa: S301 from our own child
+        except TimeoutError:
+            self._forget()
+            raise PolicyError(f"policy {self._text} had not {done} after {limit_s:g} s") from None
+        except (EOFError, OSError):
+            self._forget()
+            raise PolicyError(f"policy {self._text}: its process ended before it had {done}") from None
+        except BaseException:
+            self._forget()
+            raise
+        finally:
+            self._waiting = False
+        return answer
+
+    def _write(self, data: bytes, ready: Ready) -> None:
+        rest = memoryview(data)
+        while rest:
+            ready(write=True)
+            # A descriptor that is ready takes and gives at least something, so nothing blocks here.
+            rest = rest[os.write(self._descriptor, rest) :]
+
+    def _read(self, length: int, ready: Ready) -> bytes:
+        data = bytearray()
+        while len(data) < length:
+            ready(write=False)
+            piece = os.read(self._descriptor, min(length - len(data), 1 << 20))
+            if not piece:
+                raise EOFError
+            data += piece
+        return bytes(data)
+
+
+def load_apart(
+    load: Callable[[str], Policy], wait_to_load: Wait, wait: Wait, deadline_s: float = POLICY_DEADLINE_S
+) -> Callable[[str], Policy]:
+    """A `load` that has users' files loaded and run in processes of their own, and all else as before.
+
+    `wait_to_load` waits for the process to load the file, `wait` for each answer of at most `deadline_s`.
+    """
+
+    def load_policy(text: str) -> Policy:
+        if not user_file.is_named(text):
+            return load(text)
+        process = PolicyProcess(text, wait, deadline_s)
+        enforcer, summary = process.load(wait_to_load)
+        return Policy(text, enforcer, summary, process.allocate, apart=True, close=process.close)
+
+    return load_policy
