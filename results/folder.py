@@ -37,8 +37,8 @@ from results.verdict import Limits, judge, judge_calibration, judge_completeness
 __all__ = ["Summary", "analyse"]
 
 THROUGHPUT_BINS = 150
-LEAST_BIN_S = 0.02
-"""Shorter than this a bin holds a few segments of 64 KiB, and the picture shows segments, not rates."""
+LEAST_SEGMENTS_PER_BIN = 8
+"""With fewer on average the picture shows segments, not rates (offload makes segments of up to 64 KiB)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,11 @@ class _Folder:
         return list(self.manifest["policies"])
 
 
-def analyse(root: Path, predictions: Mapping[str, RunRecord] | None = None) -> Summary:
+def analyse(root: Path, predictions: Mapping[str, RunRecord] | None = None, *, pictures: bool = True) -> Summary:
     """Analyse the run folder `root` and write all that is derived from its raw records.
 
     `predictions` are fluid runs by policy; they are kept in prediction.json, which is read where none are
-    given. Doing it again gives the same. Raises InputError where `root` is not a run folder or what it holds
+    given. Without `pictures` nothing is drawn, for who needs the numbers only. Doing it again gives the same. Raises InputError where `root` is not a run folder or what it holds
     is malformed; a run that failed or is incomplete is no error but a verdict.
     """
     folder = _open(root, predictions)
@@ -85,7 +85,9 @@ def analyse(root: Path, predictions: Mapping[str, RunRecord] | None = None) -> S
     _write_tables(folder, runs)
     shown = _shown(folder, runs, summary)
     write_timeline(root / "timeline.json", [run.record for run in shown])
-    _draw(folder, shown, summary)
+    _remove_pictures(root)
+    if pictures:
+        _draw(folder, shown, summary)
     body = json.dumps(summary.to_dict(), indent=1, allow_nan=False)
     (root / "summary.json").write_text(body + "\n", encoding="utf-8")
     write_report(root)
@@ -227,30 +229,35 @@ def _write_tables(folder: _Folder, runs: Sequence[_Run]) -> None:
 def _shown(folder: _Folder, runs: Sequence[_Run], summary: Summary) -> list[_Run]:
     """One run per policy for the pictures: the valid one nearest its policy's median, else the first that ended."""
     shown = []
+    valid = {run.label for run in summary.runs if run.valid}
     for policy in folder.policies:
         mine = [run for run in runs if run.record.policy == policy and window(run.record, folder.jobs) is not None]
-        valid = {run.label for run in summary.runs if run.valid}
         medians = {r.job: r.iteration_s.median for r in summary.results if r.policy == policy and r.iteration_s}
         if not mine:
             continue
 
-        def distance(
-            run: _Run, valid: set[str] = valid, medians: dict[str, float] = medians
-        ) -> tuple[bool, float, int]:
+        def distance(run: _Run, medians: dict[str, float] = medians) -> tuple[bool, float, int]:
             off = sum(abs(f.iteration_s - medians[job]) for job, f in run.result.jobs.items() if job in medians)
             return run.label not in valid, off, run.record.repeat
 
-        shown.append(min(mine, key=distance))
+        best = min(mine, key=distance)
+        # Nobody is to take the picture of an invalid run for a result.
+        name = policy if best.label in valid else f"{policy} (INVALID run)"
+        shown.append(replace(best, record=replace(best.record, policy=name)))
     return shown
 
 
-def _draw(folder: _Folder, shown: Sequence[_Run], summary: Summary) -> None:
-    """All pictures that there are numbers for; pictures of an earlier analysis go first."""
-    figures = folder.root / "figures"
-    figures.mkdir(exist_ok=True)
+def _remove_pictures(root: Path) -> None:
+    """Remove what an earlier analysis drew: it may show what this one does not."""
     for name in ("gantt", "times", "tardiness", "throughput"):
         for suffix in (".png", ".svg"):
-            (figures / f"{name}{suffix}").unlink(missing_ok=True)
+            (root / "figures" / f"{name}{suffix}").unlink(missing_ok=True)
+
+
+def _draw(folder: _Folder, shown: Sequence[_Run], summary: Summary) -> None:
+    """All pictures that there are numbers for."""
+    figures = folder.root / "figures"
+    figures.mkdir(exist_ok=True)
     records = [run.record for run in shown]
     draw_gantt(figures / "gantt.png", records, folder.jobs)
     draw_times(figures / "times.png", summary)
@@ -264,7 +271,10 @@ def _throughput(folder: _Folder, run: _Run) -> Throughput | None:
         return None
     captures, _ = _captures(folder.root, run.label, run.record)
     length_s = part.finish_s - part.start_s
-    bins = max(1, min(THROUGHPUT_BINS, int(length_s / LEAST_BIN_S)))
+    # Every segment is in two captures, its source's and its destination's.
+    segments = sum(stream.seq.size for capture in captures.values() for stream in capture.streams.values()) / 2
+    segments /= max(job.iterations for job in folder.jobs)
+    bins = max(1, min(THROUGHPUT_BINS, int(segments / LEAST_SEGMENTS_PER_BIN)))
     edges = np.linspace(0.0, length_s, bins + 1)
     rates = throughput_Bps(captures, run.plan.addresses, run.clock, edges + part.start_s)
     return Throughput(run.record.policy, edges, rates) if rates else None

@@ -37,6 +37,7 @@ def draw_throughput(path: Path, runs: Sequence[Throughput]) -> bool:
     if not runs:
         return False
     marks = sorted({dscp for run in runs for dscp in run.rate_Bps}, key=class_of_dscp)
+    colours = dict(zip(marks, style.class_colours(len(marks)), strict=True))
     with style.picture(path, 1.5 * len(runs) + 0.9) as figure:
         axes = figure.subplots(len(runs), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
         for ax, run in zip(axes, runs, strict=True):
@@ -46,15 +47,14 @@ def draw_throughput(path: Path, runs: Sequence[Throughput]) -> bool:
                 if rate is None:
                     continue
                 top = below + rate * 8e-6
-                colour = style.CLASS_COLOURS[class_of_dscp(dscp)]
-                ax.stairs(top, run.edges_s, baseline=below, fill=True, color=colour, linewidth=0)
+                ax.stairs(top, run.edges_s, baseline=below, fill=True, color=colours[dscp], linewidth=0)
                 below = top
             ax.set_title(run.policy)
             ax.set_ylabel("Mbit/s")
         axes[0].set_ylim(bottom=0)
         axes[-1].set_xlim(0, max(float(run.edges_s[-1]) for run in runs))
         axes[-1].set_xlabel("time since the start of the iteration (s); payload that arrived at all hosts together")
-        handles = [_patch(style.CLASS_COLOURS[class_of_dscp(d)], f"class {class_of_dscp(d)} (DSCP {d})") for d in marks]
+        handles = [_patch(colours[d], f"class {class_of_dscp(d)} (DSCP {d})") for d in marks]
         figure.legend(handles=handles, loc="outside lower center", ncols=4)
     return True
 
@@ -73,7 +73,10 @@ def draw_tardiness(path: Path, runs: Sequence[RunRecord], jobs: Sequence[Job]) -
         found.append((run.policy, late))
     if not any(late for _, late in found):
         return False
-    with style.picture(path, 3.4) as figure:
+    several = len(jobs) > 1
+    names = [f"{job}/{flow}" if several else flow for job, flow in order]
+    crowded = len(order) <= MOST_FLOWS_BY_NAME and sum(map(len, names)) > 80
+    with style.picture(path, 3.4 + (0.075 * max(map(len, names)) if crowded else 0)) as figure:
         ax = figure.subplots()
         for i, (policy, late) in enumerate(found):
             look: dict[str, Any] = {"color": style.PALETTE[i % len(style.PALETTE)], "label": policy}
@@ -87,9 +90,6 @@ def draw_tardiness(path: Path, runs: Sequence[RunRecord], jobs: Sequence[Job]) -
                 values = np.sort(np.array(list(late.values()), dtype=float))
                 ax.step(values, np.arange(1, values.size + 1) / values.size, where="post", linewidth=1.6, **look)
         if len(order) <= MOST_FLOWS_BY_NAME:
-            several = len(jobs) > 1
-            names = [f"{job}/{flow}" if several else flow for job, flow in order]
-            crowded = sum(map(len, names)) > 80
             ax.set_xticks(range(len(order)), names, rotation=90 if crowded else 0)
             ax.set_xlim(-0.5, len(order) - 0.5)
             ax.axhline(0, color=style.GREY, linewidth=0.8)

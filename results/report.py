@@ -12,8 +12,7 @@ import jinja2
 
 from echelonflow.units import format_rate, format_size
 from results.join import read_json
-from results.statistics import Estimate
-from results.table import MISSING, format_estimate, format_seconds, format_share
+from results.table import MISSING, format_seconds, format_share
 
 _PICTURES = (
     (
@@ -61,7 +60,6 @@ def write_report(root: Path) -> Path:
     )
     environment.filters["seconds"] = format_seconds
     environment.filters["share"] = format_share
-    environment.filters["estimate"] = lambda found: format_estimate(Estimate(**found) if found else None)
     environment.filters["ms"] = lambda value_s: MISSING if value_s is None else f"{value_s * 1e3:.2f}"
     environment.filters["percent"] = lambda value: MISSING if value is None else f"{value:.0%}"
     environment.filters["fine_percent"] = lambda value: MISSING if value is None else f"{value:.2%}"
@@ -103,6 +101,7 @@ def _facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
         "congestion control": manifest.get("congestion_control"),
         "OpenFlow framework": manifest.get("framework"),
         "network": _network(manifest),
+        "limits of a valid run": manifest.get("limits"),
         **machine,
         **{f"version of {name}": value for name, value in (manifest.get("versions") or {}).items()},
     }

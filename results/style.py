@@ -10,8 +10,6 @@ from types import MappingProxyType
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from echelonflow.classes import CLASSES
-
 WIDTH_IN = 9.0
 DPI = 150
 
@@ -25,9 +23,6 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 KIND_COLOURS: Mapping[str, str] = MappingProxyType({"forward": ORANGE, "backward": GREEN, "update": PURPLE})
 """Colour of a compute step by its kind; others are grey."""
-
-# Sequential and even in brightness, so that a higher class is darker in print too.
-CLASS_COLOURS = tuple(mpl.colormaps["cividis"](i / (CLASSES - 1)) for i in range(CLASSES))
 
 _SETTINGS: Mapping[str, object] = MappingProxyType(
     {
@@ -51,6 +46,11 @@ _SETTINGS: Mapping[str, object] = MappingProxyType(
 )
 
 
+def class_colours(classes: int) -> list[tuple[float, float, float, float]]:
+    """Colours of `classes` traffic classes from the highest: even in brightness, so the highest is darkest in print too."""
+    return [mpl.colormaps["viridis"](0.92 * i / max(classes - 1, 1)) for i in range(classes)]
+
+
 @contextmanager
 def picture(path: Path, height_in: float, width_in: float = WIDTH_IN) -> Iterator[Figure]:
     """A figure to draw on; saved as `path` (PNG) and beside it as SVG when the block ends."""
@@ -58,4 +58,5 @@ def picture(path: Path, height_in: float, width_in: float = WIDTH_IN) -> Iterato
         figure = Figure(figsize=(width_in, height_in))
         yield figure
         figure.savefig(path, dpi=DPI, metadata={"Software": None})
+        figure.set_layout_engine("none")  # laid out already; once more would only take as long again
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None, "Creator": None})

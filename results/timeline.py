@@ -39,7 +39,7 @@ def _events(run: RunRecord, first_process: int) -> list[dict[str, Any]]:
         threads.add((process[c.host], c.rank, f"{c.job} rank {c.rank}"))
         arguments = {"job": c.job, "iteration": c.iteration, "late_ms": c.late_s * 1e3}
         name = f"{c.step} ({c.kind})"
-        events.append(_span(process[c.host], c.rank, name, "compute", c.start_s, c.finish_s, arguments))
+        events.append(_span((process[c.host], c.rank), name, "compute", (c.start_s, c.finish_s), arguments))
     finished = [f for f in run.flows if not math.isnan(f.finish_s)]
     for host in hosts:
         mine = [f for f in finished if f.src_host == host]
@@ -53,7 +53,7 @@ def _events(run: RunRecord, first_process: int) -> list[dict[str, Any]]:
                 "retransmissions": f.retransmissions,
             }  # fmt: skip
             name = f"{f.flow} to {f.dst_host}"
-            events.append(_span(process[host], thread, name, "flow", f.release_s, f.finish_s, arguments))
+            events.append(_span((process[host], thread), name, "flow", (f.release_s, f.finish_s), arguments))
     for d in run.decisions:
         arguments = {
             "flows": d.flows, "groups": d.groups, "digest": d.digest, "policy_ms": d.policy_ms, "total_ms": d.total_ms,
@@ -70,9 +70,9 @@ def _name(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
 
 
 def _span(
-    pid: int, tid: int, name: str, category: str, start_s: float, finish_s: float, arguments: dict[str, Any]
+    thread: tuple[int, int], name: str, category: str, span_s: tuple[float, float], arguments: dict[str, Any]
 ) -> dict[str, Any]:
     return {
-        "ph": "X", "name": name, "cat": category, "pid": pid, "tid": tid,
-        "ts": start_s * 1e6, "dur": (finish_s - start_s) * 1e6, "args": arguments,
+        "ph": "X", "name": name, "cat": category, "pid": thread[0], "tid": thread[1],
+        "ts": span_s[0] * 1e6, "dur": (span_s[1] - span_s[0]) * 1e6, "args": arguments,
     }  # fmt: skip

@@ -9,10 +9,10 @@ import pytest
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import ARP, Ether
 from scapy.utils import PcapReader, wrpcap
-from tests.unit.synthetic_run import ACK, SYN, Packet, write_pcap
 
 from echelonflow.errors import InputError
 from results.pcap import read
+from tests.unit.synthetic_run import ACK, SYN, Packet, write_pcap
 
 A, B = "10.0.0.1", "10.0.0.2"
 NAME = (A, 10_000, B, 5001)

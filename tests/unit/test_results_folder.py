@@ -1,0 +1,277 @@
+"""Whole run folders, analysed: tables, verdict, exclusion, repetition, damage, simulation."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+from dataclasses import replace
+
+import pytest
+
+from echelonflow import policies
+from echelonflow.errors import InputError
+from results.folder import analyse
+from results.join import read_run
+from results.lanes import lanes
+from results.record_json import load_runs, save_runs
+from results.table import summary_table
+from simulator.fluid import simulate
+from tests.unit.synthetic_run import paper_job, paper_network, synthetic_run, write_experiment
+
+NAMES = ["fair", "coflow(grouping=group)", "echelonflow"]
+
+
+def experiment(root, repeats=1, iterations=1, change=None):
+    network = paper_network()
+    jobs = [paper_job(network, iterations)]
+    runs = []
+    for repeat in range(repeats):
+        for name in NAMES:
+            runs.append(synthetic_run(jobs, network, name, repeat, len(runs)))
+    if change is not None:
+        change(runs)
+    return write_experiment(root, network, jobs, NAMES, runs)
+
+
+def rows(root, table):
+    with (root / f"{table}.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def derived(root):
+    return {p.relative_to(root): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+def test_a_valid_experiment(tmp_path):
+    root = experiment(tmp_path / "run", repeats=2, iterations=2)
+    summary = analyse(root)
+    assert summary.valid, summary.reasons
+    iteration = {r.policy: r.iteration_s.median for r in summary.results}
+    assert iteration == pytest.approx(dict(zip(NAMES, (8.5, 10, 8), strict=True)), abs=1e-4)
+    assert {r.policy: r.tardiness_s.median for r in summary.results} == pytest.approx(
+        dict(zip(NAMES, (4.5, 6, 4), strict=True)), abs=1e-4
+    )
+    assert [r.speedup for r in summary.results] == pytest.approx([1, 0.85, 1.0625], abs=1e-4)
+    assert all(abs(r.exposed_difference) < 1e-6 for r in summary.results)
+    assert [len(rows(root, t)) for t in ("iterations", "groups", "flows")] == [12, 12, 36]
+    for row in rows(root, "flows"):
+        assert row["pcap_bytes"] == row["size_bytes"]
+        assert row["pcap_dscp"] == row["dscp"]
+        assert float(row["pcap_finish_s"]) == pytest.approx(float(row["finish_s"]), abs=1e-5)
+        assert float(row["pcap_start_s"]) == pytest.approx(float(row["start_s"]), abs=1e-5)
+    written = json.loads((root / "summary.json").read_text())
+    assert written["valid"] is True
+    assert written["reasons"] == []
+    assert {"median", "low", "high", "n"} == set(written["results"][0]["iteration_s"])
+    assert all(
+        (root / "figures" / f"{name}.png").stat().st_size > 5000
+        for name in ("gantt", "times", "tardiness", "throughput")
+    )
+    decisions = [json.loads(line) for line in (root / "decisions.jsonl").read_text().splitlines()]
+    assert {(d["policy"], d["repeat"]) for d in decisions} == {(n, r) for n in NAMES for r in range(2)}
+
+
+def test_analysis_again_gives_the_same_to_the_byte(tmp_path):
+    root = experiment(tmp_path / "run")
+    analyse(root)
+    first = derived(root)
+    analyse(root)
+    assert derived(root) == first
+
+
+def test_an_invalid_run_is_kept_marked_and_left_out(tmp_path):
+    def spoil(runs):
+        runs[3].run["load"]["cpu_busy"] = 0.99
+        late = [replace(c, finish_s=c.finish_s + 5.0) for c in runs[3].record.computes if c.step == "c2"]
+        runs[3].record.computes = [c for c in runs[3].record.computes if c.step != "c2"] + late
+
+    root = experiment(tmp_path / "run", repeats=2, change=spoil)
+    summary = analyse(root, pictures=False)
+    assert not summary.valid
+    (reason,) = summary.reasons
+    assert reason.startswith("fair-r1: ")
+    fair = summary.results[0]
+    assert (fair.runs, fair.valid_runs, fair.iteration_s.n) == (2, 1, 1)
+    assert fair.iteration_s.median == pytest.approx(8.5, abs=1e-4)
+    assert len([row for row in rows(root, "iterations") if row["policy"] == "fair"]) == 2
+    assert "verdict: INVALID" in summary_table(summary)
+    assert "processors were busy" in (root / "report.html").read_text()
+
+
+def test_retransmissions_wrong_marks_and_missing_bytes_show_in_tables_and_verdict(tmp_path):
+    def spoil(runs):
+        runs[0].retransmit = {"x0"}
+        runs[1].wire_dscp = {"x1": 8}
+        runs[2].missing_tail = {"x2"}
+
+    root = experiment(tmp_path / "run", change=spoil)
+    summary = analyse(root, pictures=False)
+    flows = {(row["policy"], row["flow"]): row for row in rows(root, "flows")}
+    again = flows["fair", "x0"]
+    assert again["retransmissions"] == "1"
+    assert again["pcap_bytes"] == again["size_bytes"]
+    assert float(again["pcap_finish_s"]) == pytest.approx(float(again["finish_s"]) + 0.01, abs=1e-5)
+    assert flows["coflow(grouping=group)", "x1"]["pcap_dscp"] == "8"
+    lost = flows["echelonflow", "x2"]
+    assert lost["pcap_finish_s"] == ""
+    assert int(lost["pcap_bytes"]) < int(lost["size_bytes"])
+    told = "\n".join(summary.reasons)
+    assert "coflow-grouping-group-r0: 33.3% of the bytes arrived with a mark" in told
+    assert "echelonflow-r0: bytes do not agree" in told
+
+
+def test_log_and_packets_must_agree(tmp_path):
+    def late(runs):
+        runs[0].log_later_s = 0.004
+
+    summary = analyse(experiment(tmp_path / "run", change=late), pictures=False)
+    assert summary.reasons
+    assert all("apart by log and by packets" in reason for reason in summary.reasons)
+
+
+def test_what_a_killed_run_left_is_read_as_far_as_it_goes(tmp_path):
+    root = experiment(tmp_path / "run")
+    raw = root / "raw" / "fair-r0"
+    log = raw / "agents" / "h2.jsonl"
+    log.write_text(log.read_text()[:-20])
+    (root / "raw" / "echelonflow-r0" / "agents" / "h2.jsonl").unlink()
+    capture = root / "pcap" / "fair-r0-h2.pcap"
+    capture.write_bytes(capture.read_bytes()[:-50])
+    (root / "pcap" / "coflow-grouping-group-r0-h1.pcap").unlink()
+    (root / "failure.txt").write_text("the agent on h2 died\n")
+    record = read_run(raw)
+    assert len(record.flows) == 3
+    summary = analyse(root, pictures=False)
+    told = "\n".join(summary.reasons)
+    assert "the agent on h2 died" in told
+    assert "the capture of h2 ends in mid-packet" in told
+    assert "there is no capture of h1" in told
+    assert "echelonflow-r0: 0 of 3 flows finished" in told
+
+
+def test_a_run_that_never_started_and_one_that_is_missing(tmp_path):
+    root = experiment(tmp_path / "run")
+    run = root / "raw" / "fair-r0" / "run.json"
+    run.write_text(
+        json.dumps(
+            {**json.loads(run.read_text()), "zero_monotonic_s": None, "completed": False, "failure": "h1 was not ready"}
+        )
+    )
+    (root / "raw" / "echelonflow-r0" / "run.json").unlink()
+    summary = analyse(root, pictures=False)
+    told = "\n".join(summary.reasons)
+    assert "fair-r0: the run did not end: h1 was not ready" in told
+    assert "1 of 3 runs are missing: echelonflow repeat 0" in told
+    assert summary.results[0].iteration_s is None
+    assert (root / "report.html").exists()
+
+
+def test_a_network_that_is_not_the_declared_one_makes_all_runs_invalid(tmp_path):
+    root = experiment(tmp_path / "run")
+    calibration = json.loads((root / "calibration.json").read_text())
+    calibration["links"][0]["error"] = 0.05
+    (root / "calibration.json").write_text(json.dumps(calibration))
+    summary = analyse(root, pictures=False)
+    assert not summary.valid
+    assert all(r.valid_runs == 0 and r.iteration_s is None for r in summary.results)
+
+
+def test_nothing_ran_at_all(tmp_path):
+    network = paper_network()
+    root = write_experiment(tmp_path / "run", network, [paper_job(network)], NAMES, [])
+    summary = analyse(root)
+    assert not summary.valid
+    assert rows(root, "iterations") == []
+    assert "INVALID" in (root / "report.html").read_text()
+
+
+def test_a_simulated_experiment_says_so(tmp_path):
+    network = paper_network()
+    jobs = [paper_job(network)]
+    root = write_experiment(tmp_path / "run", network, jobs, NAMES, [])
+    manifest = json.loads((root / "manifest.json").read_text())
+    (root / "manifest.json").write_text(json.dumps({**manifest, "backend": "fluid"}))
+    (root / "calibration.json").unlink()
+    save_runs(root / "runs.json", [simulate(jobs, network, policies.load(name)) for name in NAMES])
+    summary = analyse(root)
+    assert summary.valid
+    assert [r.iteration_s.median for r in summary.results] == pytest.approx([8.5, 10, 8], abs=1e-4)
+    assert "no packets were sent" in summary_table(summary)
+    report = (root / "report.html").read_text()
+    assert "nothing was measured" in report
+    assert all(row["pcap_bytes"] == "" for row in rows(root, "flows"))
+
+
+def test_predictions_given_are_kept_for_the_next_analysis(tmp_path):
+    root = experiment(tmp_path / "run")
+    (root / "prediction.json").unlink()
+    assert analyse(root, pictures=False).results[0].predicted is None
+    network = paper_network()
+    given = {"fair": simulate([paper_job(network)], network, policies.load("fair"))}
+    analyse(root, given, pictures=False)
+    assert analyse(root, pictures=False).results[0].predicted.iteration_s == pytest.approx(8.5, abs=1e-4)
+
+
+def test_the_report_stands_alone_and_escapes_what_it_quotes(tmp_path):
+    root = experiment(tmp_path / "run")
+    manifest = json.loads((root / "manifest.json").read_text())
+    (root / "manifest.json").write_text(json.dumps({**manifest, "title": "<script>alert(1)</script>"}))
+    analyse(root)
+    report = (root / "report.html").read_text()
+    assert "<script" not in report
+    assert 'src="http' not in report
+    assert report.count("data:image/png;base64,") == 4
+
+
+def test_the_timeline_holds_every_step_of_the_shown_runs(tmp_path):
+    root = experiment(tmp_path / "run")
+    analyse(root, pictures=False)
+    events = json.loads((root / "timeline.json").read_text())["traceEvents"]
+    spans = [e for e in events if e["ph"] == "X"]
+    assert len([e for e in spans if e["cat"] == "compute"]) == 18
+    assert len([e for e in spans if e["cat"] == "flow"]) == 9
+    assert len([e for e in events if e["ph"] == "i"]) == 9
+    named = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name"}
+    assert {(e["pid"], e["tid"]) for e in spans} <= named
+    by_thread: dict = {}
+    for e in spans:
+        by_thread.setdefault((e["pid"], e["tid"]), []).append((e["ts"], e["ts"] + e["dur"]))
+    for thread in by_thread.values():
+        thread.sort()
+        assert all(end <= start + 1e-3 for (_, end), (start, _) in itertools.pairwise(thread))
+
+
+def test_lanes_are_few_and_free_of_overlap():
+    assert lanes([(0, 2), (1, 3), (2, 4), (3, 5)]) == [0, 1, 0, 1]
+    assert lanes([]) == []
+
+
+def test_records_survive_the_file(tmp_path):
+    network = paper_network()
+    run = synthetic_run([paper_job(network)], network, "fair", 0).record
+    save_runs(tmp_path / "r.json", [run])
+    assert load_runs(tmp_path / "r.json") == [run]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"schema": "else", "version": 1}', '{"schema": "echelon-runs", "version": 1, "runs": [{}]}']
+)
+def test_files_that_hold_no_records_are_named(tmp_path, text):
+    (tmp_path / "r.json").write_text(text)
+    with pytest.raises(InputError, match=r"r\.json"):
+        load_runs(tmp_path / "r.json")
+
+
+def test_what_is_no_run_folder_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"manifest\.json"):
+        analyse(tmp_path)
+
+
+def test_a_damaged_line_in_the_middle_of_a_log_is_named(tmp_path):
+    root = experiment(tmp_path / "run")
+    log = root / "raw" / "fair-r0" / "agents" / "h1.jsonl"
+    lines = log.read_text().splitlines()
+    log.write_text("\n".join([lines[0], "{broken", *lines[1:]]) + "\n")
+    with pytest.raises(InputError, match=r"h1\.jsonl, line 2"):
+        analyse(root, pictures=False)
