@@ -68,7 +68,7 @@ def describe(
     `payload_Bps` is the emulated link's payload rate; the original's is `bandwidth` times as much. Round trips
     are assumptions of either network without load, in seconds, and are named as such.
     """
-    emulated = _clock("emulated clock" if (bandwidth, time) != (1, 1) else "flows", scaled, payload_Bps, round_trip_s)
+    emulated = _clock("emulated clock", scaled, payload_Bps, round_trip_s)
     facts = [emulated]
     if (bandwidth, time) != (1, 1):
         what = f"similarity scaling: bandwidth divided by {bandwidth:g}, time stretched by {time:g}"
@@ -104,7 +104,7 @@ def _clock(title: str, job_dag: JobDag, payload_Bps: float, round_trip_s: float)
             between(" on an idle link", *(format_duration(s / payload_Bps) for s in (low, high))),
             between(
                 f" round trips of {format_duration(round_trip_s)} (assumed)",
-                *(f"{s / payload_Bps / round_trip_s:,.3g}" for s in (low, high)),
+                *(f"{s / payload_Bps / round_trip_s:,.0f}" for s in (low, high)),
             ),
             alone,
         ]
