@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 
+from echelonflow.classes import CONTROL_CLASS, dscp_of_class
 from echelonflow.errors import RunError
 from echelonflow.messages import FlowDeclaration
 
@@ -21,6 +22,9 @@ def listen(address: str, port: int) -> socket.socket:
     """A listening socket on `port` of this host's own address (RunError if that cannot be had)."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # What a receiver sends are acknowledgements. Unmarked they would starve in this host's own queue whenever the
+    # host also sends data, long before a switch could mark them; accepted connections inherit the mark.
+    listener.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp_of_class(CONTROL_CLASS) << 2)
     try:
         listener.bind((address, port))
         listener.listen(socket.SOMAXCONN)
