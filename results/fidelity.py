@@ -59,6 +59,8 @@ class Fidelity:
     stray_class_bytes: int
     """Bytes that queues counted in data classes to which no flow was ever assigned."""
     stray_class_share: float
+    stray_class_packet_share: float
+    """The same of packets: acknowledgements are many packets of few bytes."""
     log_pcap_median_s: float | None
     """Flow finish, agent's log against packets: median of the absolute differences."""
     log_pcap_p99_s: float | None
@@ -86,7 +88,8 @@ def measure(
     drops, handled = _queue_drops(run)
     captures = (run.get("captures") or {}).values()
     stray, arrived = _stray_marks(record, packets)
-    stray_class, counted = _stray_classes(run, record)
+    stray_class, stray_class_share = _stray_classes(run, record, "bytes")
+    _, stray_class_packet_share = _stray_classes(run, record, "packets")
     finished = [f for f in record.flows if not math.isnan(f.finish_s)]
     seen = [(f, packets[key]) for f in finished if (key := (f.job, f.iteration, f.flow)) in packets]
     differences = [abs(p.finish_s - f.finish_s) for f, p in seen if p.finish_s is not None]
@@ -118,7 +121,8 @@ def measure(
         stray_dscp_bytes=stray,
         stray_dscp_share=stray / arrived if arrived else 0.0,
         stray_class_bytes=stray_class,
-        stray_class_share=stray_class / counted if counted else 0.0,
+        stray_class_share=stray_class_share,
+        stray_class_packet_share=stray_class_packet_share,
         log_pcap_median_s=quantile(differences, 0.5),
         log_pcap_p99_s=quantile(differences, 0.99),
         start_lag_median_s=quantile(lags, 0.5),
@@ -166,17 +170,15 @@ def _stray_marks(record: RunRecord, packets: Mapping[FlowKey, FlowPackets]) -> t
     return stray, arrived
 
 
-def _stray_classes(run: Mapping[str, Any], record: RunRecord) -> tuple[int, int]:
-    """Bytes in data classes that no decision ever named, and the bytes in all data classes."""
-    decided = {class_of_dscp(dscp) for d in record.decisions for *_, dscp, _ in d.changed}
+def _stray_classes(run: Mapping[str, Any], record: RunRecord, unit: str) -> tuple[int, float]:
+    """Bytes or packets (`unit`) in data classes that no decision ever named, and their share of all classes'."""
+    decided = {CONTROL_CLASS} | {class_of_dscp(dscp) for d in record.decisions for *_, dscp, _ in d.changed}
     stray = counted = 0
     for classes in (run.get("classes") or {}).values():
         for name, counters in classes.items():
-            if int(name) == CONTROL_CLASS:
-                continue
-            counted += counters["bytes"]
-            stray += 0 if int(name) in decided else counters["bytes"]
-    return stray, counted
+            counted += counters[unit]
+            stray += 0 if int(name) in decided else counters[unit]
+    return stray, stray / counted if counted else 0.0
 
 
 def _wrong_bytes(flows: Sequence[FlowRecord], packets: Mapping[FlowKey, FlowPackets]) -> list[str]:
@@ -191,4 +193,4 @@ def _wrong_bytes(flows: Sequence[FlowRecord], packets: Mapping[FlowKey, FlowPack
             told = ", ".join(f"{count} {what}" for what, count in counts.items())
             wrong.append(f"{f.job}/{f.flow} of iteration {f.iteration}: {f.size_bytes} bytes asked for, {told}")
     more = len(wrong) - NAMED_AT_MOST
-    return wrong[:NAMED_AT_MOST] + ([f"and {more} flows more"] if more > 0 else [])
+    return wrong[:NAMED_AT_MOST] + ([f"{more} more"] if more > 0 else [])

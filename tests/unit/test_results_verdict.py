@@ -72,6 +72,16 @@ def test_bytes_in_a_class_that_nobody_decided(good):
     assert reasons(good, classes=control) == []
 
 
+def test_acknowledgements_below_all_data(good):
+    """Few bytes, many packets: they starve where they are, so the run is not what was asked for."""
+    run = good[0]
+    acknowledgements = {"7": {"bytes": 66 * 60, "packets": 60, "drops": 0}}
+    (reason,) = reasons(good, classes={**run["classes"], "h2-eth0": acknowledgements})
+    assert "acknowledgements in such a class starve" in reason
+    in_control = {"0": acknowledgements["7"]}
+    assert reasons(good, classes={**run["classes"], "h2-eth0": in_control}) == []
+
+
 def test_late_computations(good):
     _, record, _, _ = good
     record.computes = [replace(record.computes[0], late_s=0.006), *record.computes[1:]]
