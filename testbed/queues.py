@@ -23,7 +23,7 @@ BURST_S = 0.002
 LEAST_QUEUE_FRAMES = 10
 LARGEST_SEGMENT_BYTES = 65_536
 """A super-segment as the kernel makes it by default."""
-SEGMENT_S = 0.001
+SEGMENT_S = 0.002
 
 _FIRST_CLASS = 10
 _CLASS = re.compile(
