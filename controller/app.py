@@ -24,9 +24,20 @@ from typing import Any, TextIO
 
 from controller.coordinator import Coordinator
 from controller.framework import Framework, SwitchHandle
-from controller.instructions import CloseLog, InstallRules, Instruction, LogDecision, OpenLog, ResetSwitch, SendTo
-from echelonflow.addressing import dpid
-from echelonflow.errors import InputError, RunError
+from controller.instructions import (
+    AskPolicy,
+    CloseLog,
+    ClosePolicy,
+    InstallRules,
+    Instruction,
+    LogDecision,
+    OpenLog,
+    Question,
+    ResetSwitch,
+    SendTo,
+)
+from echelonflow.allocation import Allocation
+from echelonflow.errors import EchelonError, InputError, RunError
 from echelonflow.messages import Message, decode, encode
 
 LONGEST_LINE_BYTES = 64 << 20
@@ -64,18 +75,17 @@ class Shell:
     # Switches (controller.framework.SwitchListener)
 
     def connected(self, switch: SwitchHandle) -> None:
-        network = self.coordinator.network
-        name = next((s for s in network.switches if dpid(network, s) == switch.datapath_id), None)
+        name = self.coordinator.fabric.switch_name(switch.datapath_id)
         log.info("switch %s (datapath id %d) connected", name, switch.datapath_id)
         if name is not None:
             self._switches[name] = switch
-        self._enact(self.coordinator.switch_connected(switch.datapath_id))
+        self.enact(self.coordinator.switch_connected(switch.datapath_id))
 
     def confirmed(self, datapath_id: int, xid: int) -> None:
         switch = self._barriers.pop((datapath_id, xid), None)
         if switch is not None:
             log.info("switch %s has its rules", switch)
-            self._enact(self.coordinator.switch_ready(switch, time.monotonic()))
+            self.enact(self.coordinator.switch_ready(switch, time.monotonic()))
 
     def lost(self, switch: SwitchHandle) -> None:
         name = next((n for n, handle in self._switches.items() if handle.datapath is switch.datapath), None)
@@ -83,13 +93,15 @@ class Shell:
             return
         log.warning("switch %s disconnected", name)
         del self._switches[name]
-        self._enact(self.coordinator.switch_lost(switch.datapath_id))
+        self.enact(self.coordinator.switch_lost(switch.datapath_id))
 
     def error(self, datapath_id: int, reason: str) -> None:
-        network = self.coordinator.network
-        name = next((s for s in network.switches if dpid(network, s) == datapath_id), f"datapath {datapath_id}")
+        name = self.coordinator.fabric.switch_name(datapath_id) or f"datapath {datapath_id}"
         log.error("switch %s: %s", name, reason)
-        self._enact(self.coordinator.switch_error(name, reason))
+        self.enact(self.coordinator.switch_error(name, reason))
+
+    def seen(self, datapath_id: int, port: int, source_mac: str) -> None:
+        self.enact(self.coordinator.switch_saw(datapath_id, port, source_mac, time.monotonic()))
 
     # Clients
 
@@ -121,9 +133,9 @@ class Shell:
         try:
             message = decode(line)
         except InputError as error:
-            self._enact(self.coordinator.refuse(client.number, str(error)))
+            self.enact(self.coordinator.refuse(client.number, str(error)))
             return
-        self._enact(self._guarded(lambda: self.coordinator.handle(message, client.number, time.monotonic())))
+        self.enact(self._guarded(lambda: self.coordinator.handle(message, client.number, time.monotonic())))
 
     def _write(self, client: Client) -> None:
         with contextlib.suppress(OSError):
@@ -139,13 +151,23 @@ class Shell:
         with contextlib.suppress(queue.Full):
             client.outgoing.put_nowait(None)
         client.socket.close()
-        self._enact(self.coordinator.disconnected(client.number))
+        self.enact(self.coordinator.disconnected(client.number))
 
     # Decisions and instructions
 
     def _decide(self) -> None:
         self._deciding = False
-        self._enact(self._guarded(lambda: self.coordinator.decide(time.monotonic())))
+        self.enact(self._guarded(lambda: self.coordinator.decide(time.monotonic())))
+
+    def _ask(self, question: Question) -> None:
+        """Wait for a policy in another process, in a green thread of its own."""
+        answer: Allocation | EchelonError
+        try:
+            answer = question.policy(question.snapshot)
+        except EchelonError as error:
+            log.warning("%s", error)
+            answer = error
+        self.enact(self._guarded(lambda: self.coordinator.answered(question, answer)))
 
     def _guarded(self, step: Callable[[], list[Instruction]]) -> list[Instruction]:
         """What `step` returns. A fault of ours must end the run, not only a green thread."""
@@ -155,10 +177,15 @@ class Shell:
             log.exception("the coordinator failed")
             return self.coordinator.fail(f"the controller failed: {type(error).__name__}: {error}")
 
-    def _enact(self, instructions: Sequence[Instruction]) -> None:
+    def enact(self, instructions: Sequence[Instruction]) -> None:
+        """Carry out what the coordinator asks for, in order."""
         for instruction in instructions:
             if isinstance(instruction, SendTo):
                 self._send(instruction.client, instruction.message)
+            elif isinstance(instruction, AskPolicy):
+                self.framework.spawn(self._ask, instruction.question)
+            elif isinstance(instruction, ClosePolicy):
+                instruction.policy.close()
             elif isinstance(instruction, InstallRules):
                 if switch := self._switches.get(instruction.switch):
                     switch.install(instruction.add, instruction.remove)
@@ -206,7 +233,7 @@ class Shell:
         except OSError as error:
             self._log = None
             log.error("decision log: %s", error)  # noqa: TRY400 the text says all
-            self._enact(self.coordinator.fail(f"cannot write the decision log: {error}"))
+            self.enact(self.coordinator.fail(f"cannot write the decision log: {error}"))
 
     def close(self) -> None:
         """Close the decision log."""
@@ -224,7 +251,7 @@ def listening_socket(path: Path) -> Iterator[Any]:
     try:
         folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     except OSError as error:
-        raise RunError(f"control socket {path}: {error.strerror}") from error
+        raise RunError(f"socket {path}: {error.strerror}") from error
     # Addresses of Unix sockets end at 108 bytes; a path through the open folder stays short.
     short = f"/proc/self/fd/{folder}/{path.name}"
     try:
@@ -235,13 +262,28 @@ def listening_socket(path: Path) -> Iterator[Any]:
     except OSError as error:
         listening.close()
         os.close(folder)
-        raise RunError(f"control socket {path}: {error.strerror or error}") from error
+        raise RunError(f"socket {path}: {error.strerror or error}; does another controller serve there?") from error
     try:
         yield listening
     finally:
         listening.close()
         path.unlink(missing_ok=True)
         os.close(folder)
+
+
+@contextlib.contextmanager
+def listening_address(address: str, port: int) -> Iterator[Any]:
+    """A TCP socket that listens at `address`:`port` (RunError where that cannot be)."""
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((address, port))
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        raise RunError(f"cannot serve REST at {address}:{port}: {error.strerror or error}") from error
+    with listening:
+        yield listening
 
 
 def _nobody_listens(path: str) -> bool:

@@ -18,11 +18,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from controller.launch import FRAMEWORKS
-from controller.rules import Match, Rule
+from controller.rules import TO_CONTROLLER, Match, Rule
 from echelonflow.errors import InputError, RunError
 
 _PACKAGES = dict(zip(FRAMEWORKS, ("ryu", "os_ken"), strict=True))
 _APP_CLASS = {"ryu": "RyuApp", "os-ken": "OSKenApp"}
+
+SHOWN_BYTES = 64
+MOST_HTTP_CLIENTS = 256
+HTTP_TIMEOUT_S = 5.0
+"""A client that neither sends nor reads for so long is cut off."""
 
 
 class SwitchListener(Protocol):
@@ -34,6 +39,8 @@ class SwitchListener(Protocol):
 
     def lost(self, switch: SwitchHandle) -> None: ...
     def error(self, datapath_id: int, reason: str) -> None: ...
+    def seen(self, datapath_id: int, port: int, source_mac: str) -> None:
+        """A switch has shown the controller a packet that came in by `port`."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,9 @@ def flow_mod(datapath: Any, rule: Rule) -> Any:
     if rule.set_dscp is not None:
         actions.append(parser.OFPActionSetField(ip_dscp=rule.set_dscp))
     if rule.output is not None:
-        actions.append(parser.OFPActionOutput(rule.output))
+        # Of what the controller is shown, the Ethernet header is all that it reads.
+        limit = {"max_len": SHOWN_BYTES} if rule.output == TO_CONTROLLER else {}
+        actions.append(parser.OFPActionOutput(rule.output, **limit))
     instructions = [parser.OFPInstructionActions(ofproto.OFPIT_APPLY_ACTIONS, actions)] if actions else []
     if rule.goto_table is not None:
         instructions.append(parser.OFPInstructionGotoTable(rule.goto_table))
@@ -114,6 +123,7 @@ def match_fields(match: Match) -> dict[str, Any]:
         "in_port": match.in_port,
         "eth_type": match.eth_type,
         "eth_dst": match.eth_dst,
+        "eth_src": match.eth_src,
         "ip_proto": match.ip_proto,
         "ipv4_src": match.ipv4_src,
         "ipv4_dst": match.ipv4_dst,
@@ -170,6 +180,40 @@ class Framework:
         """A queue between green threads; `put_nowait` raises `queue.Full` beyond `limit` entries."""
         return self._hub.Queue(limit)
 
+    def wait(self, descriptor: int, *, write: bool, limit_s: float) -> bool:
+        """Wait for a descriptor while other green threads run (controller.policy_process.Wait)."""
+        hubs = importlib.import_module("eventlet.hubs")
+        timeout = importlib.import_module("eventlet").Timeout
+        try:
+            hubs.trampoline(descriptor, read=not write, write=write, timeout=max(limit_s, 1e-3), timeout_exc=timeout)
+        except timeout:
+            return False
+        return True
+
+    def wait_alone(self, descriptor: int, *, write: bool, limit_s: float) -> bool:
+        """The same while everything else stands still."""
+        poll = importlib.import_module("eventlet.patcher").original("select").poll()
+        poll.register(descriptor, 4 if write else 1)  # POLLOUT, POLLIN
+        return bool(poll.poll(limit_s * 1e3))
+
+    def time_limit(self, limit_s: float) -> Any:
+        """A context that raises TimeoutError in this green thread after `limit_s`."""
+        return importlib.import_module("eventlet").Timeout(limit_s, TimeoutError)
+
+    def serve_http(self, listening: Any, application: Callable[..., Any]) -> None:
+        """Serve a WSGI application on a listening socket for ever, one request per connection."""
+        wsgi = importlib.import_module("eventlet.wsgi")
+        wsgi.server(
+            listening,
+            application,
+            log=logging.getLogger("controller.rest"),
+            log_output=False,
+            max_size=MOST_HTTP_CLIENTS,
+            keepalive=False,
+            socket_timeout=HTTP_TIMEOUT_S,
+            debug=False,
+        )
+
     def listen_for_switches(self, address: str, port: int, listener: SwitchListener) -> None:
         """Accept switches at `address`:`port` from now on (RunError if something else listens there)."""
         _check_free(address, port)
@@ -213,6 +257,11 @@ class Framework:
             @on(events.EventOFPBarrierReply, main)  # type: ignore[untyped-decorator]
             def barrier_replied(self, event: Any) -> None:
                 self.listener.confirmed(event.msg.datapath.id, event.msg.xid)
+
+            @on(events.EventOFPPacketIn, main)  # type: ignore[untyped-decorator]
+            def packet_shown(self, event: Any) -> None:
+                message = event.msg
+                self.listener.seen(message.datapath.id, message.match["in_port"], message.data[6:12].hex(":"))
 
             @on(events.EventOFPErrorMsg, [handshake, config, main])  # type: ignore[untyped-decorator]
             def error_reported(self, event: Any) -> None:

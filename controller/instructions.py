@@ -6,7 +6,41 @@ from dataclasses import dataclass
 
 from controller.rules import Rule
 from echelonflow.messages import Message
+from echelonflow.policies import Policy
 from echelonflow.records import DecisionRecord
+from echelonflow.snapshot import Snapshot
+from echelonflow.state import FlowKey
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """What a policy is asked: `keys` are the flows of the snapshot's rows.
+
+    `time_s` is since the run's zero; `began_s` (the first of the events that ask for it) and `asked_s` are
+    readings of the clock that measures decisions.
+    """
+
+    policy: Policy
+    snapshot: Snapshot
+    keys: tuple[FlowKey, ...]
+    time_s: float
+    trigger: str
+    began_s: float
+    asked_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class AskPolicy:
+    """Ask a policy in another process, and report its answer (`Coordinator.answered`)."""
+
+    question: Question
+
+
+@dataclass(frozen=True, slots=True)
+class ClosePolicy:
+    """A policy is of no more use: give back what it holds."""
+
+    policy: Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +87,4 @@ class CloseLog:
     """Flush and close the decision log."""
 
 
-Instruction = SendTo | ResetSwitch | InstallRules | OpenLog | LogDecision | CloseLog
+Instruction = SendTo | ResetSwitch | InstallRules | AskPolicy | ClosePolicy | OpenLog | LogDecision | CloseLog

@@ -10,13 +10,15 @@ FRAMEWORKS = ("ryu", "os-ken")
 
 
 def controller_argv(
-    framework: str, network: Path, socket: Path, log_file: Path | None = None, listen: str | None = None
+    framework: str, network: Path | None, socket: Path, log_file: Path | None = None, listen: str | None = None
 ) -> list[str]:
     """Arguments for a Python interpreter that start the controller (see `python -m controller.main --help`).
 
-    `listen` is ADDRESS:PORT for switches; by default the loopback address and `CONTROLLER_PORT`.
+    `listen` is ADDRESS:PORT for switches; by default the loopback address and `CONTROLLER_PORT`. Without
+    `network` the controller learns. REST is served on rest.sock beside `socket`.
     """
-    argv = ["-m", "controller.main", "--framework", framework, "--network", str(network), "--socket", str(socket)]
+    argv = ["-m", "controller.main", "--framework", framework, "--socket", str(socket)]
+    argv += ["--learn"] if network is None else ["--network", str(network)]
     argv += ["--listen", listen or f"127.0.0.1:{CONTROLLER_PORT}"]
     if log_file is not None:
         argv += ["--log-file", str(log_file)]

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import json
 import logging
 import signal
 import socket
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
-from controller.app import Shell, listening_socket
+from controller.app import Shell, listening_address, listening_socket
 from controller.coordinator import Coordinator
 from controller.deadline import deadline
+from controller.fabric import Fabric, KnownFabric
 from controller.framework import Framework, quiet_framework_logs
 from controller.launch import FRAMEWORKS
+from controller.learning import read_hosts, unknown_fabric
+from controller.policy_process import load_apart
+from controller.rest import Rest
 from controller.warm_up import warm_up
+from echelonflow import policies
 from echelonflow.addressing import CONTROLLER_PORT
 from echelonflow.errors import EchelonError, InputError
 from echelonflow.network import Network
+
+DEFAULT_POLICY = "echelonflow"
 
 log = logging.getLogger("controller")
 
@@ -29,8 +40,9 @@ def main(argv: list[str] | None = None) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code (0, 1 for what went wrong, 2 for bad input)."""
     options = _options(argv)
     try:
-        network = read_network(options.network)
-        address, port = _address(options.listen)
+        fabric = _fabric(options)
+        address, port = _address("--listen", options.listen)
+        rest_address = None if options.rest_listen is None else _address("--rest-listen", options.rest_listen)
         if options.log_file is not None and not options.log_file.parent.is_dir():
             raise InputError(f"--log-file {options.log_file}: there is no folder {options.log_file.parent}")
         logging.basicConfig(
@@ -38,30 +50,60 @@ def main(argv: list[str] | None = None) -> int:
         )
         quiet_framework_logs()
         framework = Framework(options.framework)
-        _serve(framework, network, options.socket, address, port)
+        with contextlib.ExitStack() as stack:
+            rest_path = options.rest_socket or options.socket.with_name("rest.sock")
+            control = stack.enter_context(listening_socket(options.socket))
+            rest = [stack.enter_context(listening_socket(rest_path))]
+            if rest_address is not None:
+                rest.append(stack.enter_context(listening_address(*rest_address)))
+            policy = options.policy or (None if options.network else DEFAULT_POLICY)
+            _serve(framework, fabric, (address, port), control, rest, policy=policy)
     except EchelonError as error:
         print(f"controller: {error}", file=sys.stderr)
         return error.exit_code
     return 0
 
 
-def _serve(framework: Framework, network: Network, path: Path, address: str, port: int) -> None:
+def _fabric(options: argparse.Namespace) -> Fabric:
+    if options.network is None:
+        return unknown_fabric() if options.hosts is None else read_hosts(options.hosts)
+    if options.learn or options.hosts is not None:
+        raise InputError("--network describes everything: --learn and --hosts are for a network that is not described")
+    return KnownFabric(read_network(options.network))
+
+
+def _serve(
+    framework: Framework,
+    fabric: Fabric,
+    switches_at: tuple[str, int],
+    control: Any,
+    rest: Sequence[Any],
+    *,
+    policy: str | None,
+) -> None:
+    """Serve switches, agents and REST until a signal; with `policy`, a standing run under it."""
     awake, woken = socket.socketpair()
     _stop_on_signals(woken)
-    warm_up(network)
-    shell = Shell(framework, Coordinator(network, guard=deadline))
-    with listening_socket(path) as listening:
-        framework.listen_for_switches(address, port, shell)
-        framework.spawn(shell.serve, listening)
-        # What start-up left behind need not be looked at again by a collection in mid-run.
-        gc.collect()
-        gc.freeze()
-        log.info(
-            "%s %s serves %s on %s:%d and %s", framework.name, framework.version, network.name, address, port, path
-        )
-        awake.recv(1)
-        log.info("told to end")
-        shell.close()
+    warm_up(fabric.network)
+    # A run's own policy is loaded before anything of the run may be heard; one that is swapped in, beside it.
+    load = load_apart(policies.load, wait_to_load=framework.wait_alone, wait=framework.wait)
+    coordinator = Coordinator(fabric, load, guard=deadline)
+    shell = Shell(framework, coordinator)
+    load_beside = load_apart(policies.load, wait_to_load=framework.wait, wait=framework.wait)
+    application = Rest(coordinator, shell.enact, load_beside, deadline, framework.time_limit)
+    if policy is not None:
+        shell.enact(coordinator.stand(load(policy), time.monotonic()))
+    framework.listen_for_switches(*switches_at, shell)
+    framework.spawn(shell.serve, control)
+    for listening in rest:
+        framework.spawn(framework.serve_http, listening, application)
+    # What start-up left behind need not be looked at again by a collection in mid-run.
+    gc.collect()
+    gc.freeze()
+    log.info("%s %s serves %s on %s:%d", framework.name, framework.version, fabric.network.name, *switches_at)
+    awake.recv(1)
+    log.info("told to end")
+    shell.close()
 
 
 def _stop_on_signals(woken: socket.socket) -> None:
@@ -92,22 +134,42 @@ def read_network(path: Path) -> Network:
         raise InputError(f"network file {path}: {error}") from error
 
 
-def _address(text: str) -> tuple[str, int]:
+def _address(option: str, text: str) -> tuple[str, int]:
     address, colon, port = text.rpartition(":")
     if not (colon and address and port.isdecimal() and 0 < int(port) < 1 << 16):
-        raise InputError(f"--listen {text!r}: write ADDRESS:PORT, such as 127.0.0.1:{CONTROLLER_PORT}")
+        raise InputError(f"{option} {text!r}: write ADDRESS:PORT, such as 127.0.0.1:{CONTROLLER_PORT}")
     return address, int(port)
 
 
 def _options(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m controller.main",
-        description="OpenFlow 1.3 controller and flow scheduler of one emulated network. Serves until SIGTERM.",
+        description="OpenFlow 1.3 controller and flow scheduler. Serves one network until SIGTERM: one that "
+        "--network describes, or any other whose cables form no loop, which it learns.",
         epilog="Exit codes: 0 ended by a signal, 1 a port or socket could not be used, 2 bad input.",
     )
     parser.add_argument("--framework", choices=FRAMEWORKS, default=FRAMEWORKS[0], help="default: %(default)s")
-    parser.add_argument("--network", type=Path, required=True, help="network.json, as written by Network.to_dict")
-    parser.add_argument("--socket", type=Path, required=True, help="Unix socket to make for agents and the runner")
+    parser.add_argument("--network", type=Path, help="network.json, as written by Network.to_dict")
+    parser.add_argument("--learn", action="store_true", help="learn the network (what happens without --network)")
+    parser.add_argument(
+        "--hosts",
+        type=Path,
+        help="hosts of a network that is learned, whose flows clients may declare: a JSON file such as "
+        '{"rate": "100 Mbit/s", "hosts": {"h1": "10.0.0.1"}}',
+    )
+    parser.add_argument(
+        "--policy",
+        help="policy of flows that clients declare while no runner has begun a run "
+        f"(default: none with --network, {DEFAULT_POLICY} without)",
+    )
+    parser.add_argument(
+        "--socket",
+        type=Path,
+        default=Path("control.sock"),
+        help="Unix socket to make for agents, clients and the runner (default: %(default)s)",
+    )
+    parser.add_argument("--rest-socket", type=Path, help="Unix socket to make for REST (default: rest.sock beside it)")
+    parser.add_argument("--rest-listen", metavar="ADDRESS:PORT", help="serve REST there too, such as 127.0.0.1:8080")
     parser.add_argument(
         "--listen",
         default=f"127.0.0.1:{CONTROLLER_PORT}",

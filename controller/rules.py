@@ -28,6 +28,9 @@ DEFAULT_PRIORITY = 100
 ETH_IPV4, ETH_ARP = 0x0800, 0x0806
 IP_TCP = 6
 
+TO_CONTROLLER, FLOOD = 0xFFFF_FFFD, 0xFFFF_FFFB
+"""OpenFlow's reserved ports (OFPP_CONTROLLER, OFPP_FLOOD)."""
+
 LAST_DATA_PORT = FIRST_SOURCE_PORT - 1
 """Receivers listen on DATA_PORT .. LAST_DATA_PORT; what comes *from* there is acknowledgements."""
 
@@ -39,6 +42,7 @@ class Match:
     in_port: int | None = None
     eth_type: int | None = None
     eth_dst: str | None = None
+    eth_src: str | None = None
     ip_proto: int | None = None
     ipv4_src: str | None = None
     ipv4_dst: str | None = None
@@ -49,7 +53,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One entry of a flow table: mark (six-bit DSCP) if told to, then either output or the next table."""
+    """One entry of a flow table: mark (six-bit DSCP) if told to, output if told to, go on if told to."""
 
     table: int
     priority: int

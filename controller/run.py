@@ -1,6 +1,7 @@
 """One run as the controller sees it: flows in flight, what is in force for each, and the decision cycle.
 
-Pure: the clock is an argument. Times inside are seconds since the run's zero, as in the simulator.
+Pure: the clock is an argument. Times inside are seconds since the run's zero, as in the simulator. A decision
+is a question to the policy and its answer; flows may come and go between the two.
 """
 
 from __future__ import annotations
@@ -9,19 +10,21 @@ import contextlib
 import dataclasses
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from controller.enforcers import Enforcer, Treatment
-from controller.instructions import InstallRules, Instruction, LogDecision, SendTo
-from controller.rules import LAST_DATA_PORT, Rule, flow_rule
+from controller.enforcers import ENFORCERS, Treatment
+from controller.fabric import Fabric
+from controller.instructions import InstallRules, Instruction, LogDecision, Question, SendTo
+from controller.rules import LAST_DATA_PORT, Rule
 from echelonflow.allocation import Allocation
 from echelonflow.declare import DATA_PORT
 from echelonflow.errors import InputError
 from echelonflow.messages import Decide, Declare, Finish, FlowDeclaration, Progress, Release, Setting
-from echelonflow.network import Network
 from echelonflow.policies import Policy
 from echelonflow.records import DecisionRecord
 from echelonflow.snapshot import Snapshot
@@ -59,14 +62,24 @@ class FlowInFlight:
 
 @dataclass
 class Run:
-    """State between `Begin` and `End`; raises InputError, unchanged, for events that do not fit."""
+    """State between `Begin` and `End`; raises InputError, unchanged, for events that do not fit.
 
-    network: Network
+    `connected` are the names of the switches that are connected now: it changes as they come and go.
+    """
+
+    fabric: Fabric
+    connected: AbstractSet[str]
     policy: Policy
-    enforcer: Enforcer
+    enforcer: str
     agents: int
     clock: Callable[[], float]
     guard: Guard
+    standing: bool = False
+    """Nobody began it and nobody will end it: it outlives its clients, and no policy may fail it."""
+    previous: tuple[Policy, str] | None = None
+    """Policy and enforcer that were in force before this policy was swapped in, to go back to."""
+    asked: Question | None = None
+    """The question that a policy in another process has yet to answer."""
     zero_s: float | None = None
     members: set[int] = field(default_factory=set)
     """Clients that have said anything in this run: losing one of them is losing the run."""
@@ -76,19 +89,21 @@ class Run:
     failed: bool = False
 
     def __post_init__(self) -> None:
-        self._state = SchedulerState(self.network)
+        self._state = SchedulerState(self.fabric.network)
         self._flows: dict[FlowKey, FlowInFlight] = {}
         self._finished: set[FlowKey] = set()
         self._connections: dict[tuple[str, int, str, int], tuple[str, str]] = {}
-        self._rules: dict[tuple[str, str], tuple[str, Rule]] = {}
+        self._marks: dict[tuple[str, str], int] = {}
+        self._declarers: dict[str, int] = {}
         self._pending: list[str] = []
         self._pending_since = 0.0
         self._expires_s = math.inf
+        self._fell_back = False
 
     # Events
 
-    def declare(self, group: Declare) -> None:
-        """Make a group known; the same declaration again changes nothing."""
+    def declare(self, group: Declare, client: int = 0) -> None:
+        """Make a group known; the same declaration again changes nothing. Its job is `client`'s, the first one's."""
         known = self._state.groups.get((group.job, group.group))
         if known is not None:
             if known.declaration != group:
@@ -102,6 +117,7 @@ class Run:
             raise InputError(f"group {group.group!r} of job {group.job!r}: two flows share hosts and ports")
         self._state.declare(group)
         self._connections.update(connections)
+        self._declarers.setdefault(group.job, client)
 
     def _check_connection(self, job: str, flow: FlowDeclaration) -> None:
         what = f"flow {flow.flow!r} of job {job!r}"
@@ -166,53 +182,110 @@ class Run:
         return min(time_s, now_s) - self._started_s()
 
     def _note(self, what: str, key: FlowKey) -> None:
+        job, iteration, flow = key
+        self.note(f"{what} {job}/{flow}#{iteration}")
+
+    def note(self, trigger: str) -> None:
+        """Something has happened that asks for a decision."""
         if not self._pending:
             self._pending_since = self.clock()
-        job, iteration, flow = key
-        self._pending.append(f"{what} {job}/{flow}#{iteration}")
+        self._pending.append(trigger)
+
+    def withdraw(self, client: int) -> list[Instruction]:
+        """Forget the jobs that a client declared: it has gone. Takes back their rules."""
+        jobs = {job for job, declarer in self._declarers.items() if declarer == client}
+        if not jobs:
+            return []
+        gone = [(job, name) for job, name in self._marks if job in jobs]
+        instructions = self._take_back(gone)
+        for job in jobs:
+            self._state.withdraw(job)
+            del self._declarers[job]
+        self._flows = {key: flow for key, flow in self._flows.items() if key[0] not in jobs}
+        self._finished = {key for key in self._finished if key[0] not in jobs}
+        self._connections = {ends: flow for ends, flow in self._connections.items() if flow[0] not in jobs}
+        self.note(f"withdraw {', '.join(sorted(jobs))}")
+        return instructions
 
     # Decisions
 
     @property
     def wake_s(self) -> float:
         """When the next decision is due though nothing happens, on the clock of `now_s`; maybe infinite."""
-        return math.inf if self.zero_s is None else self.zero_s + self._expires_s
+        return math.inf if self.zero_s is None or self.asked is not None else self.zero_s + self._expires_s
 
     def due(self, now_s: float) -> bool:
-        """Whether something has happened, or run out, since the last decision."""
-        return bool(self._pending) or now_s >= self.wake_s
+        """Whether something has happened, or run out, since the last decision (one is made at a time)."""
+        return self.asked is None and (bool(self._pending) or now_s >= self.wake_s)
 
-    def decide(self, now_s: float) -> list[Instruction]:
-        """Ask the policy, and say only what has changed: rules first, then the agents, then the log.
-
-        Raises PolicyError where the policy fails.
-        """
-        began = self._pending_since if self._pending else self.clock()
+    def question(self, now_s: float) -> Question | None:
+        """What the policy is to be asked now; None where there is nothing to decide."""
+        began_s = self._pending_since if self._pending else self.clock()
         trigger = _trigger(self._pending)
         self._pending = []
         self._expires_s = math.inf
         if not self._flows:
-            return []
+            return None
         time_s = now_s - self._started_s()
         snapshot, keys = self._snapshot(time_s)
-        asked = self.clock()
+        return Question(self.policy, snapshot, tuple(keys), time_s, trigger, began_s, self.clock())
+
+    def ask(self, question: Question) -> Allocation:
+        """The answer of a policy in this process (PolicyError where it fails)."""
         with self.guard(self.policy.name):
-            allocation = self.policy(snapshot)
-        policy_ms = (self.clock() - asked) * 1e3
+            return self.policy(question.snapshot)
+
+    def answer(self, question: Question, allocation: Allocation) -> list[Instruction]:
+        """Say what the answer changes, and only that: rules first, then the agents, then the log."""
+        policy_ms = (self.clock() - question.asked_s) * 1e3
+        snapshot, time_s = question.snapshot, question.time_s
         self._expires_s = max(allocation.valid_until_s, time_s + SHORTEST_VALIDITY_S)
-        settings = self._enforce(snapshot, keys, allocation, time_s)
-        instructions = [*self._rule_changes(keys), *_messages(settings)]
+        settings = self._enforce(question, allocation)
+        instructions = [*self._rule_changes(question.keys), *_messages(settings)]
         record = DecisionRecord(
             time_s=time_s,
-            trigger=trigger,
+            trigger=question.trigger,
             flows=snapshot.flows,
             groups=len(snapshot.groups.id),
             digest=digest(snapshot),
             policy_ms=policy_ms,
-            total_ms=(self.clock() - began) * 1e3,
+            total_ms=(self.clock() - question.began_s) * 1e3,
             changed=tuple((s.job, s.iteration, s.flow, s.dscp, s.rate_Bps) for _, s in settings),
         )
         return [*instructions, LogDecision(record)]
+
+    def trial(self, now_s: float) -> Snapshot | None:
+        """What a policy would be asked now; None where no flow is in flight."""
+        return self._snapshot(now_s - self._started_s())[0] if self._flows else None
+
+    def swap(self, policy: Policy, enforcer: str) -> list[Policy]:
+        """Follow `policy` from now on, flows in flight included; returns the policies of no more use."""
+        unused = [] if self.previous is None else [self.previous[0]]
+        self.previous = self.policy, self.enforcer
+        self.policy, self.enforcer = policy, enforcer
+        self._drop_question("policy")
+        return unused
+
+    def fall_back(self, last_resort: Policy) -> Policy | None:
+        """Go back to the policy before, or to `last_resort`; returns the one given up, None if it was the last."""
+        failed = self.policy
+        if self.previous is None and failed.name == last_resort.name:
+            return None
+        self.policy, self.enforcer = self.previous or (last_resort, last_resort.enforcer)
+        self.previous = None
+        self._drop_question("fallback")
+        return failed
+
+    @property
+    def lives_on(self) -> bool:
+        """Whether a policy that fails is replaced: it was swapped in live, or the run stands by itself."""
+        return self.standing or self.previous is not None or self._fell_back
+
+    def _drop_question(self, trigger: str) -> None:
+        """Have the new policy asked at once; an answer of the old one no longer counts."""
+        self.asked = None
+        self._fell_back = self._fell_back or trigger == "fallback"
+        self.note(trigger)
 
     def _snapshot(self, time_s: float) -> tuple[Snapshot, list[FlowKey]]:
         """The state's snapshot, with bytes sent as estimated for now."""
@@ -222,46 +295,106 @@ class Run:
         sent = np.minimum(estimate, size - 1.0)
         return dataclasses.replace(snapshot, sent_bytes=sent, remaining_bytes=size - sent), keys
 
-    def _enforce(
-        self, snapshot: Snapshot, keys: list[FlowKey], allocation: Allocation, time_s: float
-    ) -> list[tuple[int, Setting]]:
+    def _enforce(self, question: Question, allocation: Allocation) -> list[tuple[int, Setting]]:
         """Put the allocation in force in our books; returns (client, setting) of every flow that changes."""
-        in_force = [self._flows[key].treatment for key in keys]
-        treatments = self.enforcer(snapshot, allocation, in_force)
+        flows = [self._flows.get(key) for key in question.keys]
+        in_force = [None if flow is None else flow.treatment for flow in flows]
+        treatments = ENFORCERS[self.enforcer](question.snapshot, allocation, in_force)
         settings = []
-        rows = zip(keys, treatments, allocation.rates_Bps.tolist(), snapshot.sent_bytes.tolist(), strict=True)
-        for key, treatment, rate_Bps, sent_bytes in rows:
-            flow = self._flows[key]
-            flow.known_bytes, flow.known_s, flow.rate_Bps = sent_bytes, time_s, rate_Bps
+        sent = question.snapshot.sent_bytes.tolist()
+        rows = zip(question.keys, flows, treatments, allocation.rates_Bps.tolist(), sent, strict=True)
+        for key, flow, treatment, rate_Bps, sent_bytes in rows:
+            if flow is None:  # it finished while the policy was thinking
+                continue
+            if flow.known_s <= question.time_s:
+                flow.known_bytes, flow.known_s = sent_bytes, question.time_s
+            flow.rate_Bps = rate_Bps
             if treatment != flow.treatment:
                 flow.treatment = treatment
                 job, iteration, name = key
                 settings.append((flow.client, Setting(job, name, iteration, treatment.dscp, treatment.rate_Bps)))
         return settings
 
-    def _rule_changes(self, keys: list[FlowKey]) -> list[Instruction]:
+    def _rule_changes(self, keys: Sequence[FlowKey]) -> list[Instruction]:
         """Rules whose mark changes. A connection carries its iterations in turn: the first one's mark counts."""
         first: dict[tuple[str, str], int] = {}
         for job, iteration, name in keys:
-            first[job, name] = min(iteration, first.get((job, name), iteration))
+            if (job, iteration, name) in self._flows:
+                first[job, name] = min(iteration, first.get((job, name), iteration))
         add: dict[str, list[Rule]] = {}
         for (job, name), iteration in first.items():
             treatment = self._flows[job, iteration, name].treatment
             assert treatment is not None
-            _, installed = self._rules.get((job, name), ("", None))
-            if installed is None or installed.set_dscp != treatment.dscp:
-                switch, rule = flow_rule(self.network, self._state.declaration(job, name), treatment.dscp)
-                self._rules[job, name] = switch, rule
-                add.setdefault(switch, []).append(rule)
+            if self._marks.get((job, name)) != treatment.dscp:
+                self._marks[job, name] = treatment.dscp
+                self._collect_rules(job, name, self.connected, add)
         return [InstallRules(switch, add=tuple(rules)) for switch, rules in add.items()]
+
+    def _collect_rules(self, job: str, name: str, connected: AbstractSet[str], rules: dict[str, list[Rule]]) -> None:
+        flow = self._state.declaration(job, name)
+        for switch, rule in self.fabric.flow_rules(flow, self._marks[job, name], connected):
+            rules.setdefault(switch, []).append(rule)
+
+    def rules_on(self, switch: str) -> list[Rule]:
+        """The flow rules that `switch` must have now: for one that comes back."""
+        rules: dict[str, list[Rule]] = {}
+        for job, name in self._marks:
+            self._collect_rules(job, name, {switch}, rules)
+        return rules.get(switch, [])
 
     def remove_rules(self) -> list[Instruction]:
         """Take back every rule of the run."""
+        return self._take_back(list(self._marks))
+
+    def _take_back(self, flows: Sequence[tuple[str, str]]) -> list[Instruction]:
         remove: dict[str, list[Rule]] = {}
-        for switch, rule in self._rules.values():
-            remove.setdefault(switch, []).append(rule)
-        self._rules = {}
+        for job, name in flows:
+            self._collect_rules(job, name, self.connected, remove)
+            del self._marks[job, name]
         return [InstallRules(switch, remove=tuple(rules)) for switch, rules in remove.items()]
+
+    # Words
+
+    def describe(self) -> dict[str, Any]:
+        """The run in plain data, for people and programs that ask."""
+        return {
+            "policy": self.policy.name,
+            "enforcer": self.enforcer,
+            "started": self.zero_s is not None,
+            "failed": self.failed,
+            "agents": {"expected": self.agents, "ready": len(self.ready), "done": len(self.done)},
+            "groups": len(self._state.groups),
+            "flows_in_flight": len(self._flows),
+        }
+
+    def describe_groups(self) -> list[dict[str, Any]]:
+        """Every declared group, with its flows in flight and what is in force for them."""
+        found: dict[tuple[str, str], dict[str, Any]] = {}
+        for (job, name), info in self._state.groups.items():
+            group = info.declaration
+            found[job, name] = {
+                "job": job,
+                "group": name,
+                "kind": group.kind,
+                "weight": group.weight,
+                "flows": len(group.flows),
+                "size_bytes": sum(flow.size_bytes for flow in group.flows),
+                "in_flight": list[dict[str, Any]](),
+            }
+        for (job, iteration, flow), state in self._flows.items():
+            found[job, self._state.group_of(job, flow)]["in_flight"].append(_flow_in_words(flow, iteration, state))
+        return list(found.values())
+
+
+def _flow_in_words(flow: str, iteration: int, state: FlowInFlight) -> dict[str, Any]:
+    treatment = state.treatment
+    return {
+        "flow": flow,
+        "iteration": iteration,
+        "sent_bytes": int(state.known_bytes),
+        "dscp": None if treatment is None else treatment.dscp,
+        "rate_Bps": None if treatment is None else treatment.rate_Bps,
+    }
 
 
 def _connection(flow: FlowDeclaration) -> tuple[str, int, str, int]:

@@ -6,6 +6,7 @@ import itertools
 
 from controller.coordinator import Coordinator
 from controller.enforcers import ENFORCERS
+from controller.fabric import KnownFabric
 from controller.instructions import SendTo
 from echelonflow import policies
 from echelonflow.declare import DATA_PORT, FIRST_SOURCE_PORT
@@ -26,7 +27,7 @@ def warm_up(network: Network) -> None:
         for i, (src, dst) in enumerate(itertools.permutations(sources))
     )
     for policy, enforcer in itertools.product(policies.names(), ENFORCERS):
-        coordinator = Coordinator(network)
+        coordinator = Coordinator(KnownFabric(network))
         messages: list[tuple[int, Message]] = [(0, Hello("runner", "")), (0, Begin("", policy, enforcer, 0, ""))]
         messages += [(client, Hello("agent", host)) for client, host in enumerate(sources, start=1)]
         messages += [(1, Declare("job", "group", "kind", 1.0, flows)), (1, Ready())]

@@ -144,7 +144,11 @@ class Decide:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """To the runner: `what` is "begun", "switches", "ready", "done", "lost" or "ended"; `detail` says more."""
+    """To the runner: `what` has happened, `detail` says more.
+
+    "switches", "begun", "ready", "done" and "ended" are the steps of a run; "lost" and "fault" fail it; "policy"
+    says that its policy was swapped, or gave way to the one before.
+    """
 
     what: str
     detail: str = ""

@@ -169,6 +169,10 @@ class SchedulerState:
         """What was declared of a flow (InputError if nothing was)."""
         return self._info((job, 0, flow)).flows[flow]
 
+    def group_of(self, job: str, flow: str) -> str:
+        """The group that a declared flow belongs to (InputError if it was not declared)."""
+        return self._info((job, 0, flow)).declaration.group
+
     def ideal_finish_s(self, key: FlowKey) -> float:
         """d = r + offset of an active flow, with what is known of r now."""
         info, flow = self._info(key), self._active(key)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from controller.coordinator import START_DELAY_S, Coordinator
+from controller.fabric import KnownFabric
 from controller.instructions import CloseLog, InstallRules, LogDecision, OpenLog, ResetSwitch, SendTo
 from controller.rules import flow_rule
 from echelonflow import topologies
@@ -86,7 +87,7 @@ GROUP = Declare("job", "g", "pp", 1.0, (flow("x0", 0), flow("x1", 1)))
 
 def make(network):
     ticks = iter(range(10**6))
-    return Coordinator(network, load_policy, clock=lambda: next(ticks) * 1e-3)
+    return Coordinator(KnownFabric(network), load_policy, clock=lambda: next(ticks) * 1e-3)
 
 
 def connect_switches(coordinator, network, now_s=BEGUN_AT):

@@ -8,6 +8,7 @@ import itertools
 import pytest
 
 from controller.coordinator import Coordinator
+from controller.fabric import KnownFabric
 from controller.rules import LAST_DATA_PORT, base_rules, flow_rule, port_blocks
 from echelonflow import topologies
 from echelonflow.addressing import dpid, host_address, port_towards
@@ -27,7 +28,7 @@ DEFAULT, CONTROL = dscp_of_class(DEFAULT_CLASS), dscp_of_class(CONTROL_CLASS)
 @pytest.fixture(params=NETWORKS, ids=[name for name, _ in NETWORKS])
 def fabric(request):
     network = topologies.build(*request.param)
-    coordinator, fabric = Coordinator(network), FakeFabric(network)
+    coordinator, fabric = Coordinator(KnownFabric(network)), FakeFabric(network)
     for switch in network.switches:
         fabric.enact(coordinator.switch_connected(dpid(network, switch)))
     return fabric

@@ -9,6 +9,7 @@ import pytest
 
 from controller.app import Client, Shell
 from controller.coordinator import Coordinator
+from controller.fabric import KnownFabric
 from echelonflow import topologies
 from echelonflow.messages import Begin, Decide, Declare, FlowDeclaration, Hello, Ready, Release, decode, encode
 
@@ -64,7 +65,7 @@ def events():
 @pytest.fixture
 def shell(tmp_path, events):
     network = topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e8})
-    shell = Shell(FakeFramework(), Coordinator(network))
+    shell = Shell(FakeFramework(), Coordinator(KnownFabric(network)))
     for number in (RUNNER, AGENT):
         shell._clients[number] = Client(number, None, FakeQueue(events))
     shell.connected(Recorded(1, events))
