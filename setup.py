@@ -1,5 +1,7 @@
 """Packaging of the Echelon testbed; tool settings live in pyproject.toml."""
 
+from pathlib import Path
+
 from setuptools import setup
 
 PACKAGES = ["echelonflow", "simulator", "controller", "traffic", "testbed", "experiments", "results"]
@@ -27,7 +29,7 @@ setup(
     name="echelon-testbed",
     version="0.1.0",
     description="EchelonFlow network scheduling for distributed training, emulated and simulated",
-    long_description=open("README.md", encoding="utf-8").read(),
+    long_description=Path("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.10",

@@ -32,7 +32,7 @@ def dpid(network: Network, switch: str) -> int:
 def switch_ports(network: Network, switch: str) -> dict[int, Link]:
     """OpenFlow port number (from 1, in the order of the cables) to the directed link that leaves by it."""
     leaving = [link for link in network.links if link.src == switch]
-    return {number: link for number, link in enumerate(leaving, start=1)}
+    return dict(enumerate(leaving, start=1))
 
 
 def port_towards(network: Network, switch: str, node: str) -> int:

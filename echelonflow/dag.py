@@ -162,7 +162,9 @@ class Job:
 
     def __post_init__(self) -> None:
         if len(self.placement) != self.dag.ranks:
-            raise InputError(f"job {self.name}: {self.dag.ranks} ranks but {len(self.placement)} hosts in its placement")
+            raise InputError(
+                f"job {self.name}: {self.dag.ranks} ranks but {len(self.placement)} hosts in its placement"
+            )
         if self.iterations < 1:
             raise InputError(f"job {self.name}: iterations is {self.iterations}; at least 1 is needed")
         if not self.start_s >= 0:
@@ -335,7 +337,9 @@ def _check_steps(job_dag: JobDag) -> None:
                 raise InputError(f"step {step.name!r} is on rank {rank}; there are ranks 0 to {job_dag.ranks - 1}")
         if isinstance(step, Compute):
             if not (step.duration_s >= 0 and math.isfinite(step.duration_s)):
-                raise InputError(f"compute {step.name!r} lasts {step.duration_s} s; a duration is finite and not negative")
+                raise InputError(
+                    f"compute {step.name!r} lasts {step.duration_s} s; a duration is finite and not negative"
+                )
         elif not step.size_bytes > 0:
             raise InputError(f"transfer {step.name!r} has {step.size_bytes} bytes; a size must be positive")
         elif step.src_rank == step.dst_rank:

@@ -52,7 +52,7 @@ class Hops:
 
     def load(self, amount: Floats, links: int) -> Floats:
         """Sum of `amount` (one per row) over the flows on each link."""
-        return np.bincount(self.link, weights=amount[self.flow], minlength=links)
+        return np.bincount(self.link, weights=amount[self.flow], minlength=links).astype(np.float64)
 
 
 def max_min(snapshot: Snapshot, rows: Ints, weights: Floats, residual_Bps: Floats) -> Floats:
@@ -120,9 +120,7 @@ def add_spare(snapshot: Snapshot, stages: Sequence[Ints], rates_Bps: Floats, res
     for rows in stages:
         candidates = rows[~blocked[rows]]
         if candidates.size:
-            rates_Bps[candidates] += max_min(
-                snapshot, candidates, snapshot.remaining_bytes[candidates], residual_Bps
-            )
+            rates_Bps[candidates] += max_min(snapshot, candidates, snapshot.remaining_bytes[candidates], residual_Bps)
 
 
 def stages_of(rank: Ints) -> list[Ints]:
@@ -142,14 +140,14 @@ def effective_bottleneck_s(snapshot: Snapshot, member: Ints, sets: int) -> Float
     hop_flow = snapshot.hop_flow()
     cell, inverse = np.unique(member[hop_flow] * snapshot.links + snapshot.path_link, return_inverse=True)
     volume = np.bincount(inverse, weights=snapshot.remaining_bytes[hop_flow], minlength=len(cell))
-    longest = np.zeros(sets)
+    longest: Floats = np.zeros(sets)
     np.maximum.at(longest, cell // snapshot.links, volume / snapshot.capacity_Bps[cell % snapshot.links])
     return longest
 
 
 def unavoidable_tardiness_s(snapshot: Snapshot) -> Floats:
     """Lateness of each group that nothing can undo: what finished late, and what is late already."""
-    late = snapshot.groups.incurred_tardiness_s.copy()
+    late: Floats = snapshot.groups.incurred_tardiness_s.copy()
     np.maximum.at(late, snapshot.group, snapshot.now_s - snapshot.ideal_finish_s)
     return late
 
@@ -162,7 +160,7 @@ def least_tardiness_s(snapshot: Snapshot) -> Floats:
     (design, section 3). Exact on one link, a lower bound on a network. Declared but unreleased bytes
     are not counted: their release may come too late to matter.
     """
-    tau = snapshot.groups.incurred_tardiness_s.copy()
+    tau: Floats = snapshot.groups.incurred_tardiness_s.copy()
     if snapshot.flows == 0:
         return tau
     hop_flow = snapshot.hop_flow()

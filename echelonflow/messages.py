@@ -161,9 +161,7 @@ class Fault:
     reason: str
 
 
-Message = (
-    Hello | Declare | Release | Progress | Finish | Ready | Done | Begin | End | Start | Decide | Event | Fault
-)
+Message = Hello | Declare | Release | Progress | Finish | Ready | Done | Begin | End | Start | Decide | Event | Fault
 
 _KINDS: dict[str, type] = {kind.__name__.lower(): kind for kind in typing.get_args(Message)}
 
@@ -184,7 +182,7 @@ def decode(line: bytes) -> Message:
         kind = body.get("type") if isinstance(body, dict) else None
         raise InputError(f"unknown message type {kind!r}; there is: {', '.join(sorted(_KINDS))}")
     kind = body.pop("type")
-    return typing.cast(Message, _build(_KINDS[kind], body, kind))
+    return typing.cast("Message", _build(_KINDS[kind], body, kind))
 
 
 def _build(cls: type, body: Any, where: str) -> Any:
@@ -216,7 +214,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
             return None
         return _convert(typing.get_args(hint)[0], value, where)
     if dataclasses.is_dataclass(hint):
-        return _build(typing.cast(type, hint), value, where)
+        return _build(typing.cast("type", hint), value, where)
     if hint is float and type(value) is int:
         return float(value)
     if type(value) is not hint:

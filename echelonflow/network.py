@@ -77,14 +77,12 @@ class Network:
                 )
         for host in self.hosts:
             if degree[host] != 1:
-                raise InputError(
-                    f"topology {self.name}: host {host} has {degree[host]} cables; a host has one"
-                )
+                raise InputError(f"topology {self.name}: host {host} has {degree[host]} cables; a host has one")
 
     @cached_property
     def links(self) -> tuple[Link, ...]:
         """Every directed link; cable i gives links 2i (a to b) and 2i+1 (b to a)."""
-        found = []
+        found: list[Link] = []
         for cable in self.cables:
             for src, dst in ((cable.a, cable.b), (cable.b, cable.a)):
                 found.append(Link(len(found), src, dst, cable.rate_bps, cable.kind))
@@ -170,8 +168,8 @@ class Network:
                 distance[host] = distance[switch] + 1
         spread = self.hosts.index(dst)
         tree = {}
-        for node in distance:
-            nearer = [n for n in self._neighbours[node] if distance.get(n.dst, 1 << 30) == distance[node] - 1]
+        for node, hops in distance.items():
+            nearer = [link for link in self._neighbours[node] if distance.get(link.dst, 1 << 30) == hops - 1]
             if node != dst and nearer:
                 tree[node] = nearer[spread % len(nearer)]
         self._trees[dst] = tree

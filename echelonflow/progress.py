@@ -34,7 +34,7 @@ class JobProgress:
 
     def start(self) -> list[StepKey]:
         """The steps that wait for nothing, in all iterations."""
-        ready = []
+        ready: list[StepKey] = []
         for step in self._job.dag.steps:
             if step.name in self._owned and not step.after:
                 last = 1 if self._job.dag.previous[step.name] else self._job.iterations

@@ -174,7 +174,7 @@ class SchedulerState:
         return self._info((job, 0, flow)).declaration.group
 
     def ideal_finish_s(self, key: FlowKey) -> float:
-        """d = r + offset of an active flow, with what is known of r now."""
+        """Due time d = r + offset of an active flow, with what is known of r now."""
         info, flow = self._info(key), self._active(key)
         run = self._runs[key[0], key[1], info.declaration.group]
         return run.reference_s + flow.declaration.offset_s

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal, Optional
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -25,13 +25,13 @@ app = typer.Typer(
 def run(
     files: Annotated[list[Path], typer.Argument(help="Experiment files (YAML), run one after the other.")],
     policy: Annotated[
-        Optional[list[str]],
+        list[str] | None,
         typer.Option(help="Policy with options, e.g. 'coflow(grouping=group)'. Repeatable; replaces the file's."),
     ] = None,
-    repeat: Annotated[Optional[int], typer.Option(min=1, help="Runs of each policy; replaces the file's.")] = None,
-    seed: Annotated[Optional[int], typer.Option(min=0, help="Seed of all random choices.")] = None,
+    repeat: Annotated[int | None, typer.Option(min=1, help="Runs of each policy; replaces the file's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of all random choices.")] = None,
     out: Annotated[
-        Optional[Path], typer.Option(help="New folder for the results (default results/runs/<time>-<name>).")
+        Path | None, typer.Option(help="New folder for the results (default results/runs/<time>-<name>).")
     ] = None,
     backend: Annotated[
         Literal["emulation", "fluid"],
@@ -97,7 +97,7 @@ def profile(
     device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where to run it.")] = "cpu",
     batch: Annotated[int, typer.Option(min=1, help="Samples per micro-batch.")] = 1,
     seq: Annotated[int, typer.Option(min=1, help="Tokens per sample.")] = 512,
-    out: Annotated[Optional[Path], typer.Option(help="File to write (default: <model>-<device>.json here).")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write (default: <model>-<device>.json here).")] = None,
     show: Annotated[bool, typer.Option("--show", help="Print a profile (file or committed name) as a table.")] = False,
 ) -> None:
     """Measure a model's layers: forward and backward time, parameter and activation bytes.
@@ -121,9 +121,9 @@ def profile(
 
 @app.command()
 def bench(
-    names: Annotated[Optional[list[str]], typer.Argument(help="Benchmarks to run (default: all that can run).")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Benchmarks to run (default: all that can run).")] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Runs of each figure; medians are shown.")] = 5,
-    out: Annotated[Optional[Path], typer.Option(help="Also write the figures to this JSON file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Also write the figures to this JSON file.")] = None,
 ) -> None:
     """Measure the testbed itself against the figures it has to reach.
 

@@ -76,7 +76,9 @@ def _connect(path: Path, timeout_s: float) -> socket.socket:
         except OSError as error:
             found.close()
             if time.monotonic() > deadline:
-                raise RunError(f"the controller did not open {path.name} within {timeout_s:.0f} s: {error.strerror}") from None
+                raise RunError(
+                    f"the controller did not open {path.name} within {timeout_s:.0f} s: {error.strerror}"
+                ) from None
             time.sleep(0.02)
         else:
             return found

@@ -53,4 +53,6 @@ class Display:
             self._bar.update(self._task, total=report["of"], completed=report["run"])
         self._bar.update(self._task, description=f"{self._name}: {words}")
         if not self._console.is_terminal or report["stage"] in ("failed", "invalid", "interrupted"):
-            self._console.print(f"[{time.monotonic() - self._started_s:6.1f} s] {self._name}: {words}", highlight=False, markup=False)
+            self._console.print(
+                f"[{time.monotonic() - self._started_s:6.1f} s] {self._name}: {words}", highlight=False, markup=False
+            )

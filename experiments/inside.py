@@ -20,7 +20,7 @@ from typing import Any
 
 from controller.launch import controller_argv
 from echelonflow.dag import Job, job_from_dict
-from echelonflow.errors import EXIT_FAILED, EchelonError, RunError
+from echelonflow.errors import EXIT_FAILED, EXIT_VALID, EchelonError, RunError
 from echelonflow.messages import Begin, End
 from echelonflow.network import Network
 from experiments.control import CoordinatorLine
@@ -41,6 +41,7 @@ class Orders:
     folder: RunFolder
     network: Network
     jobs: tuple[Job, ...]
+    calibrate: bool
     runs: tuple[dict[str, Any], ...]
     """Each: run_index, policy, repeat, enforcer, expected_s (fluid prediction of the run's length)."""
     datapath: str
@@ -52,11 +53,12 @@ class Orders:
 
     @staticmethod
     def read(folder: RunFolder) -> Orders:
-        data = json.loads(folder.job_order.read_text())
+        data = json.loads(folder.orders.read_text())
         return Orders(
             folder=folder,
             network=Network.from_dict(json.loads(folder.network.read_text())),
             jobs=tuple(job_from_dict(job) for job in data["jobs"]),
+            calibrate=data["calibrate"],
             runs=tuple(data["runs"]),
             datapath=data["datapath"],
             tso=data["tso"],
@@ -179,9 +181,7 @@ def _difference(after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]
 @contextlib.contextmanager
 def _controller(orders: Orders) -> Iterator[subprocess.Popen[bytes]]:
     folder = orders.folder
-    argv = controller_argv(
-        orders.framework, folder.network, folder.control_socket, folder.logs / "controller.log"
-    )
+    argv = controller_argv(orders.framework, folder.network, folder.control_socket, folder.logs / "controller.log")
     with (folder.logs / "controller.out").open("ab") as log:
         process = subprocess.Popen([sys.executable, *argv], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
     try:
@@ -203,14 +203,25 @@ def standing(orders: Orders) -> Iterator[Emulation]:
     with contextlib.ExitStack() as stack:
         controller = stack.enter_context(_controller(orders))
         ovs = stack.enter_context(PrivateOpenVSwitch(folder.root, folder.logs, orders.datapath, orders.tso))
-        net = stack.enter_context(
-            EmulatedNetwork(orders.network, ovs, congestion_control=orders.congestion_control)
-        )
+        net = stack.enter_context(EmulatedNetwork(orders.network, ovs, congestion_control=orders.congestion_control))
         line = CoordinatorLine(folder.control_socket)
         stack.callback(line.close)
         emulation = Emulation(orders, ovs, net, controller, line)
         line.wait_for("switches", 20.0, emulation.check)
         yield emulation
+
+
+def _calibrate(emulation: Emulation) -> str | None:
+    """Measure every kind of link, into calibration.json; None, or why it makes no sense to go on."""
+    ovs, orders = emulation.ovs, emulation.orders
+    say(stage="calibrating", datapath=ovs.datapath, tso=ovs.tso)
+    links = calibrate(emulation.net, orders.max_link_error)
+    facts = {"datapath": ovs.datapath, "tso": ovs.tso, "openvswitch": ovs.version}
+    orders.folder.calibration.write_text(json.dumps({"links": links, **facts}, indent=1))
+    worst = max(links, key=lambda link: abs(link["error"]))
+    if abs(worst["error"]) <= orders.max_link_error:
+        return None
+    return f"{worst['kind']} links carry {worst['error']:+.1%} of what they declare; see calibration.json"
 
 
 def main(argv: list[str]) -> int:
@@ -221,14 +232,9 @@ def main(argv: list[str]) -> int:
     orders = Orders.read(folder)
     try:
         with standing(orders) as emulation:
-            say(stage="calibrating", datapath=emulation.ovs.datapath, tso=emulation.ovs.tso)
-            links = calibrate(emulation.net)
-            facts = {"datapath": emulation.ovs.datapath, "tso": emulation.ovs.tso, "openvswitch": emulation.ovs.version}
-            folder.calibration.write_text(json.dumps({"links": links, **facts}, indent=1))
-            worst = max(abs(link["error"]) for link in links)
-            if worst > orders.max_link_error:
-                say(stage="invalid", reason=f"a link carries {worst:+.1%} of what it declares; see calibration.json")
-                return 0
+            if orders.calibrate and (reason := _calibrate(emulation)) is not None:
+                say(stage="invalid", reason=reason)
+                return EXIT_VALID
             for number, order in enumerate(orders.runs):
                 say(stage="running", run=number, of=len(orders.runs), policy=order["policy"], repeat=order["repeat"])
                 emulation.run(order)
@@ -239,7 +245,7 @@ def main(argv: list[str]) -> int:
         say(stage="interrupted")
         return EXIT_FAILED
     say(stage="done")
-    return 0
+    return EXIT_VALID
 
 
 if __name__ == "__main__":

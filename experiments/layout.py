@@ -28,7 +28,7 @@ class RunFolder:
         return self.root / "manifest.json"
 
     @property
-    def job_order(self) -> Path:
+    def orders(self) -> Path:
         """What the inside of the world has to do: written by the runner, read by `experiments.inside`."""
         return self.root / "orders.json"
 

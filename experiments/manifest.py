@@ -16,8 +16,6 @@ from experiments.schema import Experiment
 _PACKAGES = ("numpy", "scipy", "mininet", "ryu", "os-ken", "eventlet", "scapy", "matplotlib")
 
 
-
-
 def manifest(experiment: Experiment, backend: str, machine: dict[str, Any]) -> dict[str, Any]:
     """The manifest of a run of `experiment`; `machine` holds what only the backend knows."""
     return {

@@ -16,6 +16,7 @@ from typing import Any
 from echelonflow import policies
 from echelonflow.dag import job_to_dict
 from echelonflow.errors import EXIT_FAILED, EXIT_INVALID, EXIT_VALID, InputError, RunError
+from echelonflow.network import Network
 from echelonflow.records import RunRecord
 from echelonflow.units import parse_duration_s
 from experiments.layout import RunFolder
@@ -83,35 +84,46 @@ def _create(root: Path) -> RunFolder:
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise InputError(f"{root} exists and is not empty; name another folder with --out")
     folder = RunFolder(root.resolve())
-    for path in (folder.root, folder.logs, folder.pcap, folder.root / "raw"):
-        path.mkdir(parents=True, exist_ok=True)
+    _make_parts(folder)
     return folder
 
 
-def _orders(experiment: Experiment, predictions: dict[str, RunRecord]) -> dict[str, Any]:
-    """orders.json: all runs, repeat by repeat, the policies of a repeat in an order drawn by the seed.
+def _make_parts(folder: RunFolder) -> None:
+    for path in (folder.root, folder.logs, folder.pcap, folder.root / "raw"):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+def _runs(experiment: Experiment, predictions: dict[str, RunRecord]) -> list[dict[str, Any]]:
+    """All runs, repeat by repeat, the policies of a repeat in an order drawn by the seed.
 
     Policies take turns so that a machine that slows down in the course of an hour slows all of them.
     """
-    runs = []
+    runs: list[dict[str, Any]] = []
     for repeat in range(experiment.repeats):
         turn = list(experiment.policies)
         random.Random(experiment.seed * 1_000_003 + repeat).shuffle(turn)
         for policy in turn:
-            length_s = max(c.finish_s for c in predictions[policy].computes)
             runs.append(
                 {
                     "run_index": len(runs),
                     "policy": policy,
                     "repeat": repeat,
                     "enforcer": experiment.enforcer_of(policy),
-                    "expected_s": length_s,
+                    "expected_s": max(c.finish_s for c in predictions[policy].computes),
                 }
             )
+    return runs
+
+
+def _emulate(
+    experiment: Experiment, folder: RunFolder, predictions: dict[str, RunRecord], report: Report
+) -> str | None:
+    """Run the emulation to its end; returns None, or why it failed. Interrupts end it, and keep what there is."""
     emulation = experiment.emulation
-    return {
+    orders = {
         "jobs": [job_to_dict(job) for job in experiment.jobs],
-        "runs": runs,
+        "runs": _runs(experiment, predictions),
+        "calibrate": True,
         "datapath": emulation.datapath,
         "tso": emulation.tso,
         "congestion_control": emulation.congestion_control,
@@ -119,29 +131,34 @@ def _orders(experiment: Experiment, predictions: dict[str, RunRecord]) -> dict[s
         "progress_interval_s": parse_duration_s(emulation.progress_interval),
         "max_link_error": experiment.limits.max_link_error,
     }
+    return _in_world(orders, experiment.network, folder, report)
 
 
-def _emulate(
-    experiment: Experiment, folder: RunFolder, predictions: dict[str, RunRecord], report: Report
-) -> str | None:
-    """Run the emulation to its end; returns None, or why it failed. Interrupts end it, and keep what there is."""
+def only_build(network: Network, folder: RunFolder) -> str | None:
+    """Bring `network` up, connected to its controller, and down again; None, or why that failed."""
+    _make_parts(folder)
+    orders = {
+        "jobs": [], "runs": [], "calibrate": False, "datapath": "auto", "tso": None, "congestion_control": "cubic",
+        "framework": "ryu", "progress_interval_s": 0.05, "max_link_error": 1.0,
+    }  # fmt: skip
+    return _in_world(orders, network, folder, lambda _: None)
+
+
+def _in_world(orders: dict[str, Any], network: Network, folder: RunFolder, report: Report) -> str | None:
     from testbed import world
 
-    orders = _orders(experiment, predictions)
-    folder.job_order.write_text(json.dumps(orders))
-    folder.network.write_text(json.dumps(experiment.network.to_dict()))
+    folder.orders.write_text(json.dumps(orders))
+    folder.network.write_text(json.dumps(network.to_dict()))
     failure: str | None = "the emulation ended without saying why; see logs/inside.log"
     with world.machine_lock():
-        inside = world.spawn(
-            [sys.executable, "-m", "experiments.inside", str(folder.root)], folder.logs / "inside.log"
-        )
+        inside = world.spawn([sys.executable, "-m", "experiments.inside", str(folder.root)], folder.logs / "inside.log")
         try:
             assert inside.stdout is not None
             for line in inside.stdout:
                 progress = _parse(line)
                 if progress is None:
                     continue
-                report({"total_s": sum(r["expected_s"] for r in orders["runs"]), **progress})
+                report(progress)
                 if progress["stage"] in ("done", "invalid"):
                     failure = None
                 elif progress["stage"] in ("failed", "interrupted"):

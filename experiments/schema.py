@@ -142,7 +142,7 @@ def check(data: dict[str, Any], path: Path) -> Experiment:
     names = [job.name for job in spec.jobs]
     faults += [f"jobs: two jobs are called {n!r}" for n in sorted({n for n in names if names.count(n) > 1})]
     for i, text in enumerate(spec.policies):
-        _collect(faults, f"policies.{i}", lambda text=text: policies.load(text))  # type: ignore[misc]
+        _collect(faults, f"policies.{i}", lambda text=text: policies.load(text))
     if len(set(spec.policies)) != len(spec.policies):
         faults.append("policies: one is listed twice")
     limits = _collect(faults, "emulation.limits", lambda: Limits.with_changes(spec.emulation.limits))
@@ -163,7 +163,8 @@ def _network(spec: ExperimentSpec, faults: list[str]) -> Network | None:
         module = plugins.load(topologies, name, "topology")
         return topologies.build(name, bind(module.build, options))
 
-    return _collect(faults, "network", build)
+    network: Network | None = _collect(faults, "network", build)
+    return network
 
 
 def _add_job(
@@ -180,9 +181,7 @@ def _add_job(
     if unknown:
         faults.append(f"{where}.placement: unknown host {unknown[0]!r}; there is: {', '.join(network.hosts)}")
         return
-    job = _collect(
-        faults, where, lambda: Job(spec.name, dag, tuple(placement), spec.iterations, spec.weight, start_s)
-    )
+    job = _collect(faults, where, lambda: Job(spec.name, dag, tuple(placement), spec.iterations, spec.weight, start_s))
     if job is not None:
         jobs.append(job)
         notes.append(note)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from echelonflow.network import Cable, Network
 
 
-def build(
-    *, hosts: int, rate_bps: float, bottleneck_rate_bps: float | None = None, mtu_bytes: int = 1500
-) -> Network:
+def build(*, hosts: int, rate_bps: float, bottleneck_rate_bps: float | None = None, mtu_bytes: int = 1500) -> Network:
     """Hosts h1..hN; the first half (rounded up) on s1, the rest on s2.
 
     Hosts' links have `rate_bps`, the cable between the switches `bottleneck_rate_bps` (default: the same).

@@ -55,7 +55,9 @@ def run_benchmarks(chosen: list[str], repeat: int, out: Path | None, console: Co
         console.print(f"[bold]{name}[/bold]: {describe(name)}", highlight=False)
         started_s = time.monotonic()
         try:
-            figures: list[Figure] = module.run(repeat, lambda words: console.print(f"  {words}", style="dim", highlight=False, markup=False))
+            figures: list[Figure] = module.run(
+                repeat, lambda words: console.print(f"  {words}", style="dim", highlight=False, markup=False)
+            )
         except EchelonError as error:
             console.print(f"  not measured: {error}", style="red", markup=False)
             failed = failed or bool(chosen)

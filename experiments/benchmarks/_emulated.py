@@ -8,6 +8,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from echelonflow.errors import EXIT_VALID, RunError
 from experiments import runner
 from experiments.benchmarks import Say
@@ -40,6 +42,11 @@ def iteration_times_s(folder: Path) -> dict[str, list[float]]:
     for row in sorted(rows(folder, "iterations"), key=lambda row: (int(row["repeat"]), int(row["iteration"]))):
         found[row["policy"]].append(float(row["duration_s"]))
     return found
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The value below which `share` (0 to 1) of `values` lie."""
+    return float(np.quantile(values, share))
 
 
 def _parent() -> Path:

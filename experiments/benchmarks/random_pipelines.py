@@ -32,7 +32,9 @@ def run(repeat: int, say: Say) -> list[Figure]:
         here = [float(r["duration_s"]) / float(r["predicted_s"]) - 1 for r in rows(folder, "iterations")]
         differences += here
         worst = max(here, key=abs)
-        figures.append(Figure(words, f"worst of three policies {worst:+.1%}", f"within {TOLERANCE:.0%}", abs(worst) <= TOLERANCE))
+        figures.append(
+            Figure(words, f"worst of three policies {worst:+.1%}", f"within {TOLERANCE:.0%}", abs(worst) <= TOLERANCE)
+        )
     figures.append(Figure("median difference to the prediction", f"{statistics.median(differences):+.2%}", "", None))
     return figures
 
@@ -43,7 +45,11 @@ def draw(rng: random.Random, case: int) -> dict[str, Any]:
     unit_ms = rng.choice([200, 300, 400, 500])
     return {
         "name": f"random-{case}",
-        "network": {"topology": "single-switch", "hosts": stages, "rate": f"{rng.choice([20, 40, 60, 80, 100])} Mbit/s"},
+        "network": {
+            "topology": "single-switch",
+            "hosts": stages,
+            "rate": f"{rng.choice([20, 40, 60, 80, 100])} Mbit/s",
+        },
         "jobs": [
             {
                 "name": "pipeline",

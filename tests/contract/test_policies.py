@@ -16,7 +16,9 @@ from echelonflow.fill import least_tardiness_s
 from echelonflow.messages import Declare, FlowDeclaration
 from echelonflow.state import SchedulerState
 
-NETWORK = topologies.build("leaf-spine", {"leaves": 2, "spines": 1, "hosts_per_leaf": 3, "rate_bps": 8e6, "fabric_rate_bps": 16e6})
+NETWORK = topologies.build(
+    "leaf-spine", {"leaves": 2, "spines": 1, "hosts_per_leaf": 3, "rate_bps": 8e6, "fabric_rate_bps": 16e6}
+)
 
 
 def _variants():
@@ -178,7 +180,9 @@ def test_fair_is_max_min_by_the_textbook(snapshot):
 @given(snapshot=snapshots(max_groups=1, equal_offsets=True))
 def test_a_lone_coflow_finishes_at_its_bottleneck_bound(snapshot):
     rates = policies.load("coflow")(snapshot).rates_Bps
-    volume = np.bincount(snapshot.path_link, weights=snapshot.remaining_bytes[snapshot.hop_flow()], minlength=snapshot.links)
+    volume = np.bincount(
+        snapshot.path_link, weights=snapshot.remaining_bytes[snapshot.hop_flow()], minlength=snapshot.links
+    )
     bound = np.max(volume / snapshot.capacity_Bps)
     assert np.max(snapshot.remaining_bytes / rates) == pytest.approx(bound, rel=1e-9)
 

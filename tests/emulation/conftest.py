@@ -69,7 +69,9 @@ def wait_until(condition, limit_s=30.0, what="condition"):
 @contextlib.contextmanager
 def echelon_run(*arguments):
     """`echelon run ...` as a child process, ended in any case."""
-    process = subprocess.Popen([*ECHELON, "run", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*ECHELON, "run", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     try:
         yield process
     finally:

@@ -1,0 +1,64 @@
+"""What packets say against what agents and controller logged, on gpt2-pipeline.yaml."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+from experiments import schema
+from experiments.benchmarks import Figure, Say
+from experiments.benchmarks._emulated import emulate, percentile, rows
+
+FILE = Path(__file__).parents[1] / "gpt2-pipeline.yaml"
+
+
+def run(repeat: int, say: Say) -> list[Figure]:
+    """gpt2-pipeline.yaml, `repeat` times each policy: finish times, bytes, marks, latency, prediction."""
+    folder = emulate(schema.load(FILE, {"repeats": repeat}), say)
+    flows = rows(folder, "flows")
+    apart_ms = [abs(float(f["finish_s"]) - float(f["pcap_finish_s"])) * 1e3 for f in flows]
+    equal_bytes = sum(f["size_bytes"] == f["pcap_bytes"] for f in flows)
+    equal_marks = sum(f["dscp"] == f["pcap_dscp"] for f in flows)
+    # Where a flow starts behind no other, its first packet leaves as soon as the decision is known.
+    first_ms = [(float(f["pcap_start_s"]) - float(f["release_s"])) * 1e3 for f in flows if f["policy"] == "echelonflow"]
+    figures = [
+        _limited("flow finish, packets against agents' log, median", statistics.median(apart_ms), 2.0),
+        _limited("the same, 99th percentile", percentile(apart_ms, 0.99), 10.0),
+        Figure(
+            "flows whose bytes in packets are those asked for",
+            f"{equal_bytes} of {len(flows)}",
+            "all",
+            equal_bytes == len(flows),
+        ),
+        Figure(
+            "flows whose packets bear the decided DSCP",
+            f"{equal_marks} of {len(flows)}",
+            "all",
+            equal_marks == len(flows),
+        ),
+        _limited("release at agent to first marked packet, median (echelonflow)", statistics.median(first_ms), 15.0),
+        Figure("the same, 99th percentile", f"{percentile(first_ms, 0.99):.2f} ms", "", None),
+    ]
+    return figures + _against_prediction(folder)
+
+
+def _against_prediction(folder: Path) -> list[Figure]:
+    """Exposed communication, emulated against fluid, by policy: median over iterations and repeats."""
+    apart: dict[str, list[float]] = {}
+    for row in rows(folder, "iterations"):
+        exposed_s, duration_s = float(row["exposed_s"]), float(row["duration_s"])
+        predicted_s = float(row["predicted_s"]) - (duration_s - exposed_s)
+        apart.setdefault(row["policy"], []).append(exposed_s / predicted_s - 1)
+    return [
+        Figure(
+            f"{policy}: exposed communication against fluid",
+            f"{statistics.median(values):+.1%}",
+            "within 6%",
+            abs(statistics.median(values)) <= 0.06,
+        )
+        for policy, values in apart.items()
+    ]
+
+
+def _limited(what: str, value_ms: float, limit_ms: float) -> Figure:
+    return Figure(what, f"{value_ms:.2f} ms", f"under {limit_ms:g} ms", value_ms < limit_ms)
