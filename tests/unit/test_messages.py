@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from echelonflow import messages
 from echelonflow.errors import InputError
 
-EVERY_MESSAGE = st.one_of(*(st.from_type(kind) for kind in typing.get_args(messages.Message)))
+# JSON has neither NaN nor infinity, and `encode` refuses them.
 st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
+EVERY_MESSAGE = st.one_of(*(st.from_type(kind) for kind in typing.get_args(messages.Message)))
 
 
 @given(EVERY_MESSAGE)
