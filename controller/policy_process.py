@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import socket
 import subprocess
 import sys
 import time
@@ -50,7 +49,7 @@ class PolicyProcess:
         self._wait = wait
         self._deadline_s = deadline_s
         self._process: subprocess.Popen[bytes] | None = None
-        self._descriptor = -1
+        self._to = self._from = -1
         self._waiting = False
 
     def load(self, wait: Wait) -> tuple[str, str]:
@@ -58,12 +57,15 @@ class PolicyProcess:
 
         Raises InputError for what is wrong in the file, PolicyError if loading takes too long.
         """
-        ours, theirs = socket.socketpair()
-        argv = [sys.executable, "-m", "controller.policy_worker", str(theirs.fileno())]
-        with theirs:
-            self._process = subprocess.Popen(argv, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=2)
-        self._descriptor = ours.detach()
-        os.set_blocking(self._descriptor, False)
+        # Plain pipes: an event loop's sockets close their descriptors when it sees fit.
+        requests, self._to = os.pipe()
+        self._from, answers = os.pipe()
+        argv = [sys.executable, "-m", "controller.policy_worker", str(requests), str(answers)]
+        self._process = subprocess.Popen(argv, pass_fds=[requests, answers], stdin=subprocess.DEVNULL, stdout=2)
+        os.close(requests)
+        os.close(answers)
+        os.set_blocking(self._to, False)
+        os.set_blocking(self._from, False)
         answer = self._exchange(self._text, LOAD_LIMIT_S, wait, "loaded")
         if answer[0] == "error":
             self.close()
@@ -92,14 +94,15 @@ class PolicyProcess:
             self._process.kill()
             self._process.poll()  # it may take a moment to die: whoever starts a process next reaps it
             self._process = None
-            os.close(self._descriptor)
+            os.close(self._to)
+            os.close(self._from)
 
     def _exchange(self, body: Any, limit_s: float, wait: Wait, done: str) -> tuple[Any, ...]:
         """Send a request and return the answer; the process is killed if none comes in time."""
         until_s = time.monotonic() + limit_s
 
         def ready(*, write: bool) -> None:
-            if not wait(self._descriptor, write=write, limit_s=max(until_s - time.monotonic(), 0.0)):
+            if not wait(self._to if write else self._from, write=write, limit_s=max(until_s - time.monotonic(), 0.0)):
                 raise TimeoutError
 
         self._waiting = True
@@ -125,13 +128,13 @@ class PolicyProcess:
         while rest:
             ready(write=True)
             # A descriptor that is ready takes and gives at least something, so nothing blocks here.
-            rest = rest[os.write(self._descriptor, rest) :]
+            rest = rest[os.write(self._to, rest) :]
 
     def _read(self, length: int, ready: Ready) -> bytes:
         data = bytearray()
         while len(data) < length:
             ready(write=False)
-            piece = os.read(self._descriptor, min(length - len(data), 1 << 20))
+            piece = os.read(self._from, min(length - len(data), 1 << 20))
             if not piece:
                 raise EOFError
             data += piece
