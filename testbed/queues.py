@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from echelonflow.classes import CLASSES, CONTROL_CLASS, dscp_of_class
 from echelonflow.units import ETHERNET_HEADER_BYTES
@@ -23,7 +23,10 @@ BURST_S = 0.002
 LEAST_QUEUE_FRAMES = 10
 LARGEST_SEGMENT_BYTES = 65_536
 """A super-segment as the kernel makes it by default."""
-SEGMENT_S = 0.002
+LEAST_SEGMENT_S = 0.001
+LONGEST_SEGMENT_S = 0.004
+SEGMENTS_PER_S = 10_000
+"""What a network's switches are asked for at most, all links full: two cores pass some 20,000 to 50,000."""
 
 _FIRST_CLASS = 10
 _CLASS = re.compile(
@@ -36,13 +39,17 @@ def frame_bytes(mtu_bytes: int) -> int:
     return mtu_bytes + ETHERNET_HEADER_BYTES
 
 
-def segment_limit_bytes(rate_bps: float, mtu_bytes: int) -> int:
-    """How long a super-segment may be: `SEGMENT_S` of the link, at least two frames, at most the kernel's 64 KiB.
+def segment_limit_bytes(rates_bps: Sequence[float], mtu_bytes: int) -> int:
+    """How long a super-segment may be in a network whose links have `rates_bps`.
 
-    A longer one would hold up packets of a higher class for longer, and make shares and queues coarse.
+    As short as the switches can bear (`SEGMENTS_PER_S`): a longer one holds up packets of a higher class for longer,
+    and makes shares and queues coarse. Between 1 and 4 ms of the slowest link, at least two frames, at most the
+    64 KiB of the kernel. One limit holds for all links: a segment keeps its length from end to end.
     """
-    wanted = max(rate_bps / 8 * SEGMENT_S, 2 * frame_bytes(mtu_bytes))
-    return int(min(wanted, LARGEST_SEGMENT_BYTES))
+    slowest_Bps = min(rates_bps) / 8
+    bearable = math.fsum(rates_bps) / 8 / SEGMENTS_PER_S
+    wanted = min(max(bearable, LEAST_SEGMENT_S * slowest_Bps), LONGEST_SEGMENT_S * slowest_Bps)
+    return int(min(max(wanted, 2 * frame_bytes(mtu_bytes)), LARGEST_SEGMENT_BYTES))
 
 
 def queue_bytes(rate_bps: float, mtu_bytes: int, segment_bytes: int, queue_s: float = QUEUE_S) -> int:

@@ -84,6 +84,13 @@ def test_hosts_have_the_kernel_settings_of_a_run(addresses):
     assert addresses["ipv6"] == "1"
 
 
+def test_the_socket_that_the_switch_sends_by_is_there_when_buffers_are_set(addresses):
+    if addresses["packet_sockets"] is None:
+        pytest.skip("the kernel's datapath sends without sockets")
+    ports = [link for link in SMALL_LEAF_SPINE.links if link.src in SMALL_LEAF_SPINE.switches]
+    assert addresses["packet_sockets"] > len(ports)
+
+
 def test_leaving_removes_every_interface_and_the_run_directory(addresses):
     assert addresses["alive"] is True
     assert addresses["left"] == []

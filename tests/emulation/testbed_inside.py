@@ -12,7 +12,7 @@ from pathlib import Path
 from echelonflow import addressing
 from echelonflow.classes import dscp_of_class
 from echelonflow.topologies import leaf_spine, single_switch
-from testbed import world
+from testbed import socket_buffers, world
 from testbed.calibrate import calibrate
 from testbed.capture import Capture
 from testbed.load import LoadSampler
@@ -97,6 +97,7 @@ def addresses(folder):
             "ipv6": output(net, "h1", "cat", "/proc/sys/net/ipv6/conf/all/disable_ipv6").strip(),
             "interfaces": sorted(net.interfaces()),
             "alive": net.switch_alive(),
+            "packet_sockets": socket_buffers.enlarge(net.ovs.vswitchd_pid) if net.ovs.datapath == "userspace" else None,
         }
     found["left"] = sorted({path.name for path in Path("/sys/class/net").iterdir()} - {"lo"})
     found["run_dir_left"] = (folder / "openvswitch").exists()

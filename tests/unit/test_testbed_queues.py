@@ -68,10 +68,18 @@ def test_a_queue_holds_its_time_in_bytes_but_never_less_than_a_few_segments():
     assert queues.queue_bytes(10e6, 1500, 40_000, queue_s=0.01) == 160_000
 
 
-def test_super_segments_are_bounded_by_time_and_by_the_kernel():
-    assert queues.segment_limit_bytes(1e5, 1500) == 2 * 1514
-    assert queues.segment_limit_bytes(100e9, 1500) == queues.LARGEST_SEGMENT_BYTES
-    assert queues.segment_limit_bytes(200e6, 1500) == pytest.approx(200e6 / 8 * queues.SEGMENT_S)
+@pytest.mark.parametrize(
+    ("rates_bps", "expected"),
+    [
+        ([100e6] * 4, 0.001 * 100e6 / 8),  # few links: short ones
+        ([30e6] * 32, 32 * 30e6 / 8 / queues.SEGMENTS_PER_S),  # many: as long as needed
+        ([30e6] * 96, 0.004 * 30e6 / 8),  # but never longer than this
+        ([100e6, 1e5], 2 * 1514),
+        ([100e9] * 4, queues.LARGEST_SEGMENT_BYTES),
+    ],
+)
+def test_super_segments_are_as_short_as_the_switches_can_bear(rates_bps, expected):
+    assert queues.segment_limit_bytes(rates_bps, 1500) == pytest.approx(expected, abs=1)
 
 
 def test_counters_are_read_by_class_and_the_root_is_left_out():
