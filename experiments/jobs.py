@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from echelonflow import plugins
 from echelonflow.dag import JobDag
 from echelonflow.errors import InputError
-from echelonflow.network import Network
 from experiments.options import bind
 from traffic import paradigms, profile, scaling
 
@@ -32,9 +31,11 @@ class JobNotes:
         return asdict(self)
 
 
-def build_dag(spec: JobSpec, network: Network) -> tuple[JobDag, JobNotes]:
-    """The DAG of one job as it will run on `network`, and notes on it (InputError, one line per fault)."""
-    link_Bps = min(network.capacity_Bps)
+def build_dag(spec: JobSpec, link_Bps: float) -> tuple[JobDag, JobNotes]:
+    """The DAG of one job and notes on it (InputError, one line per fault).
+
+    `link_Bps` is the payload rate of the network's slowest link, bytes/s: what "of link" refers to.
+    """
     options = dict(spec.model_extra or {})
     module = plugins.load(paradigms, spec.paradigm, "paradigm")
     builder: Callable[..., JobDag] = module.build

@@ -1,0 +1,138 @@
+"""Experiment files: what is accepted, and that every fault is reported at once, by its path."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from echelonflow.errors import InputError
+from experiments import runner, schema
+
+FILES = sorted(Path(schema.__file__).parent.glob("*.yaml"))
+
+GOOD = {
+    "name": "good",
+    "network": {"topology": "single-switch", "hosts": 2, "rate": "10 Mbit/s"},
+    "jobs": [
+        {"name": "job", "paradigm": "pipeline", "stages": 2, "micro_batches": 2, "forward": "1 s", "activation": "1 MB"}
+    ],
+    "policies": ["fair"],
+}
+
+
+def changed(**paths):
+    """GOOD with values replaced; a key is a path such as jobs__0__stages; None removes."""
+    data = copy.deepcopy(GOOD)
+    for path, value in paths.items():
+        *way, last = [int(p) if p.isdigit() else p for p in path.split("__")]
+        place = data
+        for part in way:
+            place = place[part]
+        if value is None:
+            del place[last]
+        else:
+            place[last] = value
+    return data
+
+
+def faults(data):
+    with pytest.raises(InputError) as caught:
+        schema.check(data, Path("file.yaml"))
+    assert caught.value.exit_code == 2
+    return str(caught.value).splitlines()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_shipped_experiments_can_be_read_and_simulated(path):
+    experiment = schema.load(path)
+    for policy in experiment.policies:
+        assert runner.predict(experiment, policy).computes
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"polices": ["fair"]}, "polices: unknown key"),
+        ({"network": None}, "network: missing"),
+        (
+            {"network__topology": "ring"},
+            "network: unknown topology 'ring'; there is: dumbbell, leaf-spine, single-switch",
+        ),
+        ({"network__rate": "10"}, "network.rate: '10' is not a rate"),
+        ({"network__rate": "0 Mbit/s"}, "network.rate: '0 Mbit/s' must be greater than 0"),
+        ({"network__hosts": 0}, "network.hosts: 0 is not a whole number of at least 1"),
+        ({"network__mbit": 3}, "network.mbit: unknown key; there is: hosts, rate, mtu"),
+        ({"jobs__0__paradigm": "magic"}, "jobs.0: unknown paradigm 'magic'"),
+        ({"jobs__0__stages": 2.5}, "jobs.0.stages: 2.5 is not a whole number of at least 1"),
+        ({"jobs__0__forward": "1 MB"}, "jobs.0.forward: '1 MB': unknown unit 'MB'; write a duration such as '1 s'"),
+        ({"jobs__0__activation": None}, "jobs.0.activation: missing (a size such as 25 MB)"),
+        ({"jobs__0__profile": "nothing"}, "jobs.0.profile: there is no file 'nothing'"),
+        ({"jobs__0__placement": ["h1", "h7"]}, "jobs.0.placement: unknown host 'h7'; there is: h1, h2"),
+        ({"jobs__0__placement": ["h1"]}, "jobs.0: job job: 2 ranks but 1 hosts"),
+        ({"policies": ["best"]}, "policies.0: unknown policy 'best'; there is: coflow, echelonflow, fair"),
+        ({"policies": ["coflow(grouping=all)"]}, "grouping is 'all'; it must be one of collective, group"),
+        ({"policies": ["fair", "fair"]}, "policies: one is listed twice"),
+        ({"emulation": {"limits": {"max_luck": 1}}}, "there is no limit 'max_luck'"),
+        ({"repeats": 0}, "repeats: Input should be greater than or equal to 1 (got 0)"),
+    ],
+)
+def test_each_fault_is_named_by_its_path(change, line):
+    assert any(line in found for found in faults(changed(**change))[1:])
+
+
+def test_all_faults_are_reported_at_once():
+    bad = changed(network__rate="fast", jobs__0__start="soon", policies=["best"])
+    first, *lines = faults(bad)
+    assert first == "file.yaml: 3 faults"
+    assert {line.split(":")[0].strip() for line in lines} == {"network.rate", "policies.0", "jobs.0.start"}
+
+
+def test_a_size_can_be_given_in_time_of_the_link():
+    experiment = schema.check(changed(jobs__0__activation="2 s of link"), Path("file.yaml"))
+    transfer = experiment.jobs[0].dag.transfers[0]
+    assert transfer.size_bytes == round(2 * experiment.network.capacity_Bps[0])
+
+
+def test_the_command_line_overrides_the_file(tmp_path):
+    path = tmp_path / "e.yaml"
+    YAML().dump(GOOD, path)
+    experiment = schema.load(path, {"policies": ["coflow"], "repeats": 7})
+    assert experiment.policies == ("coflow",)
+    assert experiment.repeats == 7
+
+
+@pytest.mark.parametrize("text", ["", "- a\n", "name: [", "\x00"])
+def test_files_that_are_no_experiment(tmp_path, text):
+    path = tmp_path / "e.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match="e.yaml"):
+        schema.load(path)
+
+
+def test_policies_take_turns_in_an_order_that_the_seed_decides():
+    experiment = schema.check(changed(policies=["fair", "coflow", "echelonflow"], repeats=6), Path("f"))
+    predictions = {name: runner.predict(experiment, name) for name in experiment.policies}
+    runs = runner._runs(experiment, predictions)
+    assert runs == runner._runs(experiment, predictions)
+    for repeat in range(6):
+        assert {r["policy"] for r in runs if r["repeat"] == repeat} == set(experiment.policies)
+    assert len({tuple(r["policy"] for r in runs if r["repeat"] == k) for k in range(6)}) > 1
+
+
+def test_a_fluid_run_needs_nothing_of_the_machine(tmp_path):
+    experiment = schema.check(changed(policies=["fair", "echelonflow"]), Path("f"))
+    code, summary = runner.run(experiment, tmp_path / "out", "fluid", lambda _: None)
+    assert code == 0
+    assert summary.backend == "fluid"
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_a_folder_in_use_is_not_touched(tmp_path):
+    (tmp_path / "precious").write_text("x")
+    experiment = schema.check(GOOD, Path("f"))
+    with pytest.raises(InputError, match="not empty"):
+        runner.run(experiment, tmp_path, "fluid", lambda _: None)
+    assert [p.name for p in tmp_path.iterdir()] == ["precious"]
