@@ -1,0 +1,120 @@
+"""REST in plain data: every request and its answer, without a network."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from controller.metrics import Counters, exposition
+from controller.northbound import MOST_BODY_BYTES, Answer, Request, SwapPolicy, body_length, refused, respond, swapped
+from echelonflow.errors import InputError, PolicyError, RunError
+from echelonflow.records import DecisionRecord
+
+
+class View:
+    def __init__(self):
+        self.counters = Counters()
+        self.run = {"name": "r", "policy": 'a"b\\c', "enforcer": "rate", "groups": 3, "flows_in_flight": 2}
+
+    def status(self, now_s):
+        return {"switches": {"connected": ["s1", "s2"], "ready": ["s1"]}, "clients": 4, "run": self.run}
+
+    def groups(self):
+        return [{"job": "j"}]
+
+
+def ask(method, path, body=b"", view=None):
+    return respond(Request(method, path, body), view or View(), 1.0)
+
+
+def test_what_is_asked_for_is_answered():
+    status = json.loads(ask("GET", "/status").body)
+    assert (status["clients"], status["decisions"], status["run"]["name"]) == (4, 0, "r")
+    assert json.loads(ask("GET", "/groups/?x=1").body) == [{"job": "j"}]
+    assert json.loads(ask("GET", "/policy").body) == {"policy": 'a"b\\c', "enforcer": "rate"}
+    policies = {p["name"]: p for p in json.loads(ask("GET", "/policies").body)}
+    assert "grouping" in policies["coflow"]["options"]
+    assert {"fair", "echelonflow"} <= set(policies)
+
+
+def test_an_order_for_a_policy_is_passed_on():
+    assert ask("PUT", "/policy", b'{"policy": "fair"}') == SwapPolicy("fair", None)
+    assert ask("PUT", "/policy", b'{"policy": "fair", "enforcer": "rate"}') == SwapPolicy("fair", "rate")
+    assert swapped(View(), 1.0).status == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b"[" * 30_000, "not JSON"),
+        (b"[]", "names no policy"),
+        (b'{"policy": 3}', "names no policy"),
+        (b'{"policy": "fair", "x": 1}', "unknown field x"),
+        (b'{"policy": "fair", "enforcer": "magic"}', "enforcer is 'magic'"),
+        (b'{"policy": "fair", "enforcer": []}', "it must be one of priority, rate"),
+    ],
+)
+def test_a_body_that_is_not_understood_is_400(body, words):
+    answer = ask("PUT", "/policy", body)
+    assert answer.status == 400
+    assert words in json.loads(answer.body)["error"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"), [("DELETE", "/policy", "HEAD, GET, PUT"), ("PUT", "/status", "HEAD, GET")]
+)
+def test_a_wrong_method_is_405_and_says_what_is_right(method, path, allow):
+    answer = ask(method, path)
+    assert (answer.status, answer.headers["Allow"]) == (405, allow)
+
+
+def test_an_unknown_path_is_404_and_names_those_there_are():
+    answer = ask("GET", "/nothing")
+    assert answer.status == 404
+    assert "/metrics" in json.loads(answer.body)["error"]
+
+
+def test_a_body_is_read_only_if_its_length_is_known_and_small():
+    assert body_length(None, "GET") == 0
+    assert body_length("12", "PUT") == 12
+    for header, status in ((None, 411), ("x", 400), ("-1", 400), (str(MOST_BODY_BYTES + 1), 413), ("9" * 5000, 413)):
+        answer = body_length(header, "PUT")
+        assert isinstance(answer, Answer)
+        assert answer.status == status
+
+
+def test_policies_that_cannot_be_used_are_422_and_what_does_not_fit_the_moment_409():
+    assert [refused(e).status for e in (InputError("x"), PolicyError("x"), RunError("x"))] == [422, 422, 409]
+
+
+SAMPLE = re.compile(r'[a-z_]+(\{([a-z]+="([^"\\\n]|\\["\\n])*"(,(?!\}))?)+\})? [0-9.e+-]+')
+
+
+def test_metrics_are_prometheus_text():
+    view = View()
+    for total_ms in (0.2, 3.0, 3.0, 5000.0):
+        view.counters.decision(DecisionRecord(0.0, "t", 1, 1, "d", 0.1, total_ms))
+    view.counters.request(404)
+    text = exposition(view.counters, view.status(0.0))
+    assert text.endswith("\n")
+    types = {}
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            types[line.split()[2]] = line.split()[3]
+        elif not line.startswith("#"):
+            assert SAMPLE.fullmatch(line), line
+            name = re.split("[{ ]", line)[0]
+            assert name in types or re.sub("_(bucket|sum|count)$", "", name) in types
+    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    assert values['echelon_decision_seconds_bucket{le="0.0005"}'] == "1"
+    assert values['echelon_decision_seconds_bucket{le="0.005"}'] == "3"
+    assert values['echelon_decision_seconds_bucket{le="1.0"}'] == "3"
+    assert values['echelon_decision_seconds_bucket{le="+Inf"}'] == values["echelon_decision_seconds_count"] == "4"
+    assert values['echelon_http_requests_total{code="404"}'] == "1"
+    assert values[r'echelon_policy_info{policy="a\"b\\c",enforcer="rate"}'] == "1"
+    view.run = None
+    assert "echelon_run_active 0" in exposition(view.counters, view.status(0.0))

@@ -1,0 +1,250 @@
+"""Policies that are swapped in mid-run, that answer from elsewhere, and that fail: as lists of instructions."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from controller.instructions import AskPolicy, ClosePolicy, InstallRules, LogDecision, ResetSwitch, SendTo
+from controller.rules import flow_rule
+from echelonflow.addressing import dpid
+from echelonflow.classes import dscp_of_class
+from echelonflow.errors import InputError, PolicyError, RunError
+from echelonflow.messages import Decide, Declare, Event, Hello, Ready, Release, Setting, Start
+from echelonflow.policies import Policy
+from tests.unit.test_controller_coordinator import (
+    BEGIN,
+    BEGUN_AT,
+    GROUP,
+    NOW,
+    RUNNER,
+    SECOND,
+    TOP,
+    A,
+    by_id,
+    connect_switches,
+    finish,
+    load_policy,
+    make,
+    network,
+    record,
+    release,
+    say,
+    started,
+    without_log,
+)
+
+__all__ = ["network"]
+
+
+def by_id_backwards(snapshot):
+    answer = by_id(snapshot)
+    return dataclasses.replace(answer, rank=answer.rank.max() - answer.rank)
+
+
+def failing(snapshot):
+    raise PolicyError("policy failing: will not")
+
+
+THIRD = dscp_of_class(3)
+BACKWARDS = Policy("backwards", "priority", "", by_id_backwards)
+FAILING = Policy("failing", "priority", "", failing)
+APART = Policy("apart", "priority", "", by_id_backwards, apart=True)
+FIRST = load_policy("by-id")
+
+
+def in_flight(network):
+    coordinator = started(network)
+    say(coordinator, (A, release("x0")), (A, release("x1")))
+    coordinator.decide(NOW)
+    return coordinator
+
+
+def decided_settings(instructions):
+    return {s.flow: s.dscp for i in instructions if isinstance(i, SendTo) for s in i.message.settings}
+
+
+def test_a_swap_applies_to_flows_in_flight_at_once(network):
+    coordinator = in_flight(network)
+    assert coordinator.swap(BACKWARDS, None) == [SendTo(RUNNER, Event("policy", "swapped to backwards"))]
+    assert coordinator.due(NOW)
+    out = coordinator.decide(NOW)
+    assert decided_settings(out) == {"x0": THIRD}  # now behind x1, with the fewest changes
+    assert record(out).trigger == "policy"
+    assert coordinator.status(NOW)["run"]["policy"] == "backwards"
+
+
+def test_a_swap_brings_the_policys_own_enforcer_unless_one_is_named(network):
+    coordinator = in_flight(network)
+    coordinator.swap(dataclasses.replace(BACKWARDS, enforcer="rate"), None)
+    (decide,) = [i.message for i in coordinator.decide(NOW) if isinstance(i, SendTo)]
+    assert all(s.rate_Bps is not None for s in decide.settings)
+    coordinator.swap(dataclasses.replace(BACKWARDS, enforcer="rate"), "priority")
+    (decide,) = [i.message for i in coordinator.decide(NOW) if isinstance(i, SendTo)]
+    assert all(s.rate_Bps is None for s in decide.settings)
+    with pytest.raises(InputError, match="unknown enforcer 'magic'"):
+        coordinator.swap(BACKWARDS, "magic")
+
+
+def test_without_a_run_nothing_is_swapped(network):
+    coordinator = make(network)
+    with pytest.raises(RunError, match="no run is in progress"):
+        coordinator.swap(BACKWARDS, None)
+    with pytest.raises(RunError, match="no run is in progress"):
+        coordinator.trial(NOW)
+
+
+def test_a_swapped_policy_that_fails_gives_way_to_the_one_before(network):
+    coordinator = in_flight(network)
+    coordinator.swap(FAILING, None)
+    assert coordinator.decide(NOW) == [SendTo(RUNNER, Event("policy", "fell back to by-id: policy failing: will not"))]
+    out = coordinator.decide(NOW)
+    assert record(out).trigger == "fallback"
+    assert (coordinator.counters.swaps, coordinator.counters.fallbacks) == (1, 1)
+    assert not coordinator.status(NOW)["run"]["failed"]
+
+
+def test_the_last_resort_is_fair_and_its_failure_the_end(network, monkeypatch):
+    coordinator = in_flight(network)
+    coordinator.swap(FAILING, None)
+    coordinator.swap(FAILING, None)
+    for policy in ("failing", "fair"):
+        coordinator.decide(NOW)
+        assert coordinator.status(NOW)["run"]["policy"] == policy
+    assert without_log(coordinator.decide(NOW))  # fair decides
+    monkeypatch.setattr(coordinator._run, "policy", dataclasses.replace(FAILING, name="fair"))
+    coordinator._run.note("test")
+    (told,) = coordinator.decide(NOW)
+    assert told.message.what == "fault"
+
+
+def test_a_policy_elsewhere_is_asked_and_the_world_goes_on(network):
+    coordinator = in_flight(network)
+    coordinator.swap(APART, "rate")
+    (ask,) = coordinator.decide(NOW)
+    assert isinstance(ask, AskPolicy)
+    assert ask.question.snapshot.flows == 2
+    # While it thinks, one flow ends; nothing else is asked in the meantime.
+    say(coordinator, (3, finish("x0")))
+    assert not coordinator.due(NOW)
+    out = coordinator.answered(ask.question, APART(ask.question.snapshot))
+    assert set(decided_settings(out)) == {"x1"}
+    assert record(out).trigger == "policy"
+    assert coordinator.due(NOW)  # the end of x0 is yet to be decided on
+
+
+def test_an_answer_that_was_overtaken_by_a_swap_is_of_no_account(network):
+    coordinator = in_flight(network)
+    coordinator.swap(APART, None)
+    (ask,) = coordinator.decide(NOW)
+    coordinator.swap(BACKWARDS, None)
+    assert coordinator.answered(ask.question, APART(ask.question.snapshot)) == []
+    assert coordinator.answered(ask.question, PolicyError("too late")) == []
+    assert coordinator.status(NOW)["run"]["policy"] == "backwards"
+
+
+def test_processes_of_policies_are_closed_when_of_no_more_use(network):
+    coordinator = in_flight(network)
+    coordinator.swap(APART, None)
+    assert ClosePolicy(APART) not in coordinator.swap(BACKWARDS, None)  # there is one to go back to
+    assert ClosePolicy(APART) in coordinator.swap(FIRST, None)
+    coordinator.swap(APART, None)
+    (ask,) = coordinator.decide(NOW)
+    assert coordinator.answered(ask.question, PolicyError("slow"))[0] == ClosePolicy(APART)
+    coordinator.swap(APART, None)
+    assert ClosePolicy(APART) in coordinator.disconnected(RUNNER)
+
+
+def test_a_begun_policy_elsewhere_that_fails_still_fails_the_run(network):
+    coordinator = started(network)
+    coordinator._run.policy = APART
+    say(coordinator, (A, release("x0")))
+    (ask,) = coordinator.decide(NOW)
+    assert coordinator.answered(ask.question, PolicyError("slow")) == [SendTo(RUNNER, Event("fault", "slow"))]
+
+
+# A standing run
+
+
+def standing(network):
+    coordinator = make(network)
+    connect_switches(coordinator, network)
+    coordinator.stand(FIRST, BEGUN_AT)
+    zero_s = coordinator._run.zero_s
+    assert say(coordinator, (A, Hello("trainer", "h1")), (A, GROUP), (A, Ready())) == [SendTo(A, Start(zero_s))]
+    return coordinator
+
+
+def test_clients_without_a_runner_are_served(network):
+    coordinator = standing(network)
+    say(coordinator, (A, release("x0")))
+    out = coordinator.decide(NOW)
+    assert SendTo(A, Decide((Setting("job", "x0", 0, TOP, None),))) in out
+
+
+def test_a_client_that_leaves_takes_its_jobs_along(network):
+    coordinator = standing(network)
+    say(coordinator, (A, release("x0")))
+    coordinator.decide(NOW)
+    switch, rule = flow_rule(network, GROUP.flows[0], TOP)
+    assert coordinator.disconnected(A) == [InstallRules(switch, remove=(rule,))]
+    assert coordinator.status(NOW)["run"]["groups"] == 0
+    # And the same again from the beginning.
+    assert say(coordinator, (4, Hello("trainer", "h1")), (4, GROUP), (4, Release("job", "x0", 0, NOW))) == []
+    assert decided_settings(coordinator.decide(NOW)) == {"x0": TOP}
+
+
+def test_a_runner_interrupts_what_stands_and_it_comes_back(network):
+    coordinator = standing(network)
+    say(coordinator, (RUNNER, Hello("runner", "")))
+    say(coordinator, (RUNNER, BEGIN))
+    assert coordinator.status(NOW)["run"]["name"] == BEGIN.run
+    coordinator.disconnected(RUNNER)
+    assert coordinator.status(NOW)["run"]["name"] == "standing"
+
+
+def test_a_standing_run_outlives_its_policy(network):
+    coordinator = standing(network)
+    coordinator._run.policy = FAILING
+    say(coordinator, (A, release("x0")))
+    coordinator.decide(NOW)
+    assert coordinator.status(NOW)["run"]["policy"] == "fair"
+    assert isinstance(coordinator.decide(NOW)[-1], LogDecision)
+
+
+# Switches that come back
+
+
+def test_a_switch_that_comes_back_gets_the_rules_of_flows_in_force(network):
+    coordinator = in_flight(network)
+    switch, rule = flow_rule(network, GROUP.flows[0], TOP)
+    coordinator.switch_lost(dpid(network, switch))
+    (reset,) = coordinator.switch_connected(dpid(network, switch))
+    assert isinstance(reset, ResetSwitch)
+    assert rule in reset.rules
+    assert len([r for r in reset.rules if r.priority == rule.priority]) == 2
+    (other,) = coordinator.switch_connected(dpid(network, "s2"))
+    assert rule not in other.rules
+
+
+def test_marks_decided_while_a_switch_was_away_are_there_when_it_is_back(network):
+    coordinator = in_flight(network)
+    switch, _ = flow_rule(network, GROUP.flows[0], TOP)
+    coordinator.switch_lost(dpid(network, switch))
+    coordinator.swap(BACKWARDS, None)
+    coordinator.decide(NOW)
+    (reset,) = coordinator.switch_connected(dpid(network, switch))
+    assert flow_rule(network, GROUP.flows[0], THIRD)[1] in reset.rules
+
+
+def test_groups_are_described_with_what_is_in_force(network):
+    coordinator = in_flight(network)
+    (group,) = coordinator.groups()
+    assert (group["job"], group["group"], group["flows"], group["size_bytes"]) == ("job", "g", 2, 2 * 10**6)
+    assert [(f["flow"], f["dscp"]) for f in group["in_flight"]] == [("x0", TOP), ("x1", SECOND)]
+    other = Declare(
+        "other", "g", "k", 1.0, tuple(dataclasses.replace(f, src_port=20_000 + f.index) for f in GROUP.flows)
+    )
+    say(coordinator, (A, other))
+    assert len(coordinator.groups()) == 2
