@@ -108,7 +108,7 @@ def test_the_command_line_overrides_the_file(tmp_path):
 def test_files_that_are_no_experiment(tmp_path, text):
     path = tmp_path / "e.yaml"
     path.write_text(text)
-    with pytest.raises(InputError, match="e.yaml"):
+    with pytest.raises(InputError, match=r"e\.yaml"):
         schema.load(path)
 
 
