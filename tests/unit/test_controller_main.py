@@ -35,8 +35,8 @@ def free_port():
         return found.getsockname()[1]
 
 
-def start(network, path, port, framework="ryu"):
-    argv = controller_argv(framework, network, path, listen=f"127.0.0.1:{port}")
+def start(network, path, port, framework="ryu", *more):
+    argv = [*controller_argv(framework, network, path, listen=f"127.0.0.1:{port}"), *more]
     return subprocess.Popen([sys.executable, *argv], stderr=subprocess.PIPE, text=True)
 
 
@@ -49,8 +49,8 @@ def ends_with(process):
 
 
 @contextlib.contextmanager
-def serving(network, path, port):
-    process = start(network, path, port)
+def serving(network, path, port, framework="ryu", *more):
+    process = start(network, path, port, framework, *more)
     try:
         deadline_s = time.monotonic() + LIMIT_S
         while not path.is_socket():

@@ -1,0 +1,215 @@
+"""REST of a real controller process, by our own client and by clients that misbehave. Loopback, no root."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import socket
+import time
+
+import pytest
+
+from controller import client
+from controller.launch import FRAMEWORKS
+from echelonflow.errors import InputError, RunError
+from echelonflow.messages import Decide, Declare, FlowDeclaration, Hello, Ready, Release, Start, decode, encode
+from tests.unit.test_controller_main import LIMIT_S, connect, ends_with, free_port, serving, start
+
+__all__ = ["free_port"]
+
+MINE = """
+import time
+import numpy as np
+from echelonflow.allocation import Allocation
+
+ENFORCER = "rate"
+
+def allocate(snapshot):
+    if snapshot.flows == 2:
+        BODY
+    return Allocation(np.full(snapshot.flows, 1000.0), np.zeros(snapshot.flows, np.int64))
+"""
+
+
+@pytest.fixture
+def controller(request, tmp_path, free_port):
+    """A controller that learns, with two hosts: the path of its REST socket."""
+    framework = getattr(request, "param", FRAMEWORKS[0])
+    hosts = tmp_path / "hosts.json"
+    hosts.write_text(json.dumps({"rate": "8 Mbit/s", "hosts": {"h1": "10.0.0.1", "h2": "10.0.0.2"}}))
+    with serving(None, tmp_path / "control.sock", free_port, framework, "--hosts", str(hosts)):
+        yield tmp_path / "rest.sock"
+
+
+class Trainer:
+    """A client with two flows from h1 to h2."""
+
+    def __init__(self, rest):
+        self.socket, self.told = connect(rest.with_name("control.sock"))
+        flows = tuple(
+            FlowDeclaration(f"f{i}", i, f"f{i}", "h1", "h2", 10**6, float(i), 10_000 + i, 5001) for i in (0, 1)
+        )
+        self.say(Hello("trainer", "h1"), Declare("job", "g", "k", 1.0, flows), Ready())
+        zero_s = decode(self.told.readline()).zero_s
+        time.sleep(max(zero_s - time.monotonic(), 0))
+
+    def say(self, *messages):
+        self.socket.sendall(b"".join(map(encode, messages)))
+
+    def release(self, name):
+        self.say(Release("job", name, 0, time.monotonic()))
+
+    def settings(self):
+        message = decode(self.told.readline())
+        assert isinstance(message, Decide), message
+        return {s.flow: s.rate_Bps for s in message.settings}
+
+    def close(self):
+        self.told.close()
+        self.socket.close()
+
+
+def raw(path, data, limit_s=LIMIT_S):
+    """What comes back for raw bytes."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(limit_s)
+        connection.connect(str(path))
+        connection.sendall(data)
+        answer = b""
+        try:
+            while piece := connection.recv(65536):
+                answer += piece
+        except ConnectionResetError:
+            pass
+        return answer
+
+
+@pytest.mark.parametrize("controller", FRAMEWORKS, indirect=True)
+def test_a_policy_is_swapped_while_flows_are_in_flight(controller, tmp_path):
+    trainer = Trainer(controller)
+    trainer.release("f0")
+    assert trainer.settings() == {"f0": None}
+    assert client.set_policy(controller, "coflow(grouping=group)") == {
+        "policy": "coflow(grouping=group)",
+        "enforcer": "rate",
+    }
+    assert set(trainer.settings()) == {"f0"}
+    (tmp_path / "mine.py").write_text(MINE.replace("BODY", "time.sleep(60)"))
+    assert client.set_policy(controller, str(tmp_path / "mine.py"))["enforcer"] == "rate"
+    assert trainer.settings() == {"f0": 1000.0}
+    # With a second flow it hangs: the policy before is back within the limit, and everything was heard meanwhile.
+    began_s = time.monotonic()
+    trainer.release("f1")
+    assert client.status(controller)["run"]["policy"].endswith("mine.py")
+    assert time.monotonic() - began_s < 0.9
+    assert set(trainer.settings()) == {"f0", "f1"}
+    status = client.status(controller)
+    assert (status["run"]["policy"], status["fallbacks"], status["swaps"]) == ("coflow(grouping=group)", 1, 2)
+    trainer.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = (\n", "mine.py, line 1: "),
+        ("x = 1\n", "has no function allocate"),
+        (MINE.replace("== 2", "> 0").replace("BODY", "return Allocation(snapshot.remaining_bytes * float('nan'), snapshot.group)"), "not a number"),
+        (MINE.replace("== 2", "> 0").replace("BODY", "while True: pass"), "had not decided after 1 s"),
+    ],
+)  # fmt: skip
+def test_a_policy_that_cannot_be_used_is_named_and_the_old_one_stays(controller, tmp_path, text, words):
+    (tmp_path / "mine.py").write_text(text)
+    with pytest.raises(InputError, match=words):
+        client.set_policy(controller, str(tmp_path / "mine.py"))
+    assert client.request(controller, "GET", "/policy")["policy"] == "echelonflow"
+
+
+def test_while_one_policy_is_on_trial_decisions_go_on(controller, tmp_path):
+    trainer = Trainer(controller)
+    (tmp_path / "mine.py").write_text(MINE.replace("== 2", "> 0").replace("BODY", "time.sleep(60)"))
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        trial = pool.submit(client.set_policy, controller, str(tmp_path / "mine.py"))
+        time.sleep(0.3)
+        with pytest.raises(RunError, match="another policy is on trial"):
+            client.set_policy(controller, "fair")
+        trainer.release("f0")
+        assert trainer.settings() == {"f0": None}
+        assert not trial.done()
+        assert isinstance(trial.exception(), InputError)
+    trainer.close()
+
+
+def test_clients_that_misbehave_disturb_nobody(controller):
+    trainer = Trainer(controller)
+    slow = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(20)]
+    for number, connection in enumerate(slow):
+        connection.connect(str(controller))
+        connection.sendall(
+            b"PUT /policy HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n{" if number % 2 else b"GET /sta"
+        )
+    big = b"PUT /policy HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (1 << 30)
+    assert b" 413 " in raw(controller, big).split(b"\r\n")[0]
+    raw(controller, b"\x00\xff nonsense\r\n\r\n")
+    assert b" 400 " in raw(controller, b"GET /status HTTP/x\r\n\r\n").split(b"\r\n")[0]
+    assert b" 405 " in raw(controller, b"DELETE /policy HTTP/1.1\r\nHost: x\r\n\r\n").split(b"\r\n")[0]
+    chunked = b"PUT /policy HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n"
+    assert b" 411 " in raw(controller, chunked).split(b"\r\n")[0]
+    trainer.release("f0")
+    assert trainer.settings() == {"f0": None}
+    with slow[1] as connection:
+        connection.settimeout(LIMIT_S)
+        assert b" 408 " in connection.recv(4096).split(b"\r\n")[0]
+    for connection in slow:
+        connection.close()
+    assert client.status(controller)["run"]["failed"] is False
+    trainer.close()
+
+
+def test_a_start_is_given_to_whoever_is_ready(controller):
+    trainer, line = connect(controller.with_name("control.sock"))
+    trainer.sendall(encode(Hello("t", "h2")) + encode(Ready()))
+    assert isinstance(decode(line.readline()), Start)
+    line.close()
+    trainer.close()
+
+
+def test_where_nobody_serves_the_message_says_what_to_name(tmp_path):
+    with pytest.raises(RunError, match=r"no controller answers at .*x\.sock.*; name the rest\.sock"):
+        client.status(tmp_path / "x.sock")
+    with pytest.raises(RunError, match="no controller answers"):
+        client.status(tmp_path / "none" / "x.sock")
+
+
+def test_two_controllers_on_one_port_are_one_too_many(tmp_path, free_port):
+    with serving(None, tmp_path / "one.sock", free_port) as process:
+        second = start(None, tmp_path / "two.sock", free_port, "ryu", "--rest-socket", str(tmp_path / "rest2.sock"))
+        code, stderr = ends_with(second)
+        assert (code, len(stderr.splitlines())) == (1, 1), stderr
+        assert f"cannot listen for switches at 127.0.0.1:{free_port}" in stderr
+        assert "--listen" in stderr
+        assert client.status(tmp_path / "rest.sock")["clients"] == 0
+        assert process.poll() is None
+    assert not (tmp_path / "two.sock").exists()
+
+
+def test_rest_is_served_on_loopback_if_told_to(tmp_path, free_port):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        taken = start(None, tmp_path / "c.sock", free_port, "ryu", "--rest-listen", f"127.0.0.1:{port}")
+        code, stderr = ends_with(taken)
+        assert code == 1
+        assert f"cannot serve REST at 127.0.0.1:{port}" in stderr
+    with (
+        serving(None, tmp_path / "c.sock", free_port, "ryu", "--rest-listen", f"127.0.0.1:{port}"),
+        socket.create_connection(("127.0.0.1", port), LIMIT_S) as connection,
+    ):
+        connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert b" 200 " in connection.recv(4096).split(b"\r\n")[0]
+
+
+def test_what_does_not_go_together_is_bad_input(tmp_path, free_port):
+    hosts = tmp_path / "hosts.json"
+    for arguments in (("--hosts", str(hosts)), ("--rest-listen", "8080"), ("--policy", "nope")):
+        code, stderr = ends_with(start(None, tmp_path / "c.sock", free_port, "ryu", *arguments))
+        assert code == 2, stderr
+        assert len(stderr.splitlines()) == 1, stderr
