@@ -143,9 +143,7 @@ def _worse(a: int, b: int) -> int:
 def main() -> None:
     """Entry point: errors meant for the user are printed in one message, without a traceback."""
     try:
-        app(standalone_mode=False)
-    except typer.Exit as done:
-        sys.exit(done.exit_code)
+        sys.exit(app(standalone_mode=False))
     except EchelonError as error:
         print(f"echelon: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -39,8 +39,12 @@ class CoordinatorLine:
                 return message
             if isinstance(message, Fault):
                 raise RunError(f"the coordinator refused: {message.reason}")
-            if isinstance(message, Event) and message.what in ("fault", "lost"):
-                raise RunError(f"{'agent lost' if message.what == 'lost' else 'coordinator'}: {message.detail}")
+            if isinstance(message, Event) and message.what == "lost":
+                time.sleep(0.1)  # until it can be seen which process ended, and how
+                check()
+                raise RunError(f"the controller lost {message.detail}; see logs/agent-{message.detail}.log")
+            if isinstance(message, Event) and message.what == "fault":
+                raise RunError(f"coordinator: {message.detail}; see logs/controller.log")
             check()
             if time.monotonic() > deadline:
                 raise RunError(f"waited {timeout_s:.0f} s in vain for {what!r} from the coordinator")

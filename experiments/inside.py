@@ -91,9 +91,11 @@ class Emulation:
             raise RunError(f"the controller died (exit {self.controller.returncode}); see logs/controller.log")
         if not self.ovs.alive():
             raise RunError("Open vSwitch died; see logs/ovs-vswitchd.log")
-        for host, agent in self.agents.items():
-            if agent.poll() not in (None, 0):
-                raise RunError(f"the agent on {host} died (exit {agent.returncode}); see logs/agent-{host}.log")
+        dead = {host: agent.returncode for host, agent in self.agents.items() if agent.poll() not in (None, 0)}
+        if dead:
+            # One that was killed is the cause; the others lost their connection to it.
+            host = min(dead, key=lambda host: dead[host])
+            raise RunError(f"the agent on {host} died (exit {dead[host]}); see logs/agent-{host}.log")
 
     def run(self, order: dict[str, Any]) -> None:
         """Carry out one run; its raw records are on disk afterwards, also when it fails (RunError)."""

@@ -1,0 +1,70 @@
+"""The command line's exit codes and messages, as a shell sees them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.unit.test_experiments import GOOD, YAML
+
+
+def echelon(*arguments):
+    command = [sys.executable, "-m", "experiments.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    path = tmp_path / "e.yaml"
+    YAML().dump(GOOD, path)
+    return path
+
+
+def test_a_simulated_run_prints_its_table_and_ends_with_0(experiment, tmp_path):
+    done = echelon("run", experiment, "--backend", "fluid", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "fair" in done.stdout
+    again = echelon("report", tmp_path / "out")
+    assert again.returncode == 0
+    assert again.stdout.splitlines()[:4] == done.stdout.splitlines()[:4]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "nowhere.yaml"], "nowhere.yaml: cannot be read"),
+        (["report", "nowhere"], "nowhere"),
+        (["profile", "--show", "nothing"], "no committed profile of that name"),
+        (["bench", "nothing"], "unknown benchmark 'nothing'"),
+        (["run"], "Missing argument"),
+        (["fly"], "No such command"),
+    ],
+)
+def test_bad_input_ends_with_2_and_one_message(arguments, words):
+    done = echelon(*arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unknown_policy_ends_with_2_and_makes_no_folder(experiment, tmp_path):
+    done = echelon("run", experiment, "--policy", "best", "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert "unknown policy 'best'; there is: coflow, echelonflow, fair" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_policies_lists_every_policy_with_its_options():
+    done = echelon("policies")
+    assert done.returncode == 0
+    for words in ("fair", "grouping=collective|group", "order=tardiness|remaining|extra"):
+        assert words in done.stdout
+
+
+@pytest.mark.parametrize("command", ["run", "report", "policies", "profile", "bench"])
+def test_every_command_explains_itself(command):
+    done = echelon(command, "--help")
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) > 5
