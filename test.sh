@@ -15,7 +15,7 @@ echo "== style, types, import contracts"
 
 as_root=()
 if [ "$(id -u)" -ne 0 ] && command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
-    as_root=(sudo --preserve-env=CI,ECHELON_REQUIRE_EMULATION)
+    as_root=(sudo "--preserve-env=CI,ECHELON_REQUIRE_EMULATION")
 fi
 echo "== tests"
 exec "${as_root[@]}" .venv/bin/python -m pytest "$@"

@@ -37,6 +37,10 @@ def run(
         Literal["emulation", "fluid"],
         typer.Option(help="emulation: real packets, needs root and Open vSwitch. fluid: simulation, needs nothing."),
     ] = "emulation",
+    datapath: Annotated[
+        Literal["auto", "kernel", "userspace"] | None,
+        typer.Option(help="Open vSwitch's datapath (auto: the kernel's where there is one); replaces the file's."),
+    ] = None,
 ) -> None:
     """Run experiments and print what came out.
 
@@ -50,7 +54,8 @@ def run(
 
     if out is not None and len(files) > 1:
         raise InputError("--out names one folder; give one experiment file with it")
-    override = {"policies": policy, "repeats": repeat, "seed": seed}
+    emulation = {"datapath": datapath} if datapath is not None else None
+    override = {"policies": policy, "repeats": repeat, "seed": seed, "emulation": emulation}
     experiments = [schema.load(path, {k: v for k, v in override.items() if v is not None}) for path in files]
     worst = EXIT_VALID
     for experiment in experiments:

@@ -112,7 +112,7 @@ class Experiment:
 def load(path: Path, override: dict[str, Any] | None = None) -> Experiment:
     """Read and check an experiment file; `override` replaces top-level keys (from the command line).
 
-    Raises InputError with one line per fault.
+    Where an override is a mapping, only the keys in it are replaced. Raises InputError with one line per fault.
     """
     try:
         data = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
@@ -122,7 +122,11 @@ def load(path: Path, override: dict[str, Any] | None = None) -> Experiment:
         raise InputError(f"{path}: is not YAML: {error}") from None
     if not isinstance(data, dict):
         raise InputError(f"{path}: is empty or not a mapping; an experiment has name, network, jobs and policies")
-    data.update(override or {})
+    for key, value in (override or {}).items():
+        if not isinstance(value, dict):
+            data[key] = value
+        elif isinstance(data.setdefault(key, {}), dict):  # anything else is a fault of the file, which check() reports
+            data[key].update(value)
     return check(data, path)
 
 

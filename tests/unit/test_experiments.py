@@ -104,6 +104,20 @@ def test_the_command_line_overrides_the_file(tmp_path):
     assert experiment.repeats == 7
 
 
+def test_a_mapping_from_the_command_line_leaves_its_other_keys(tmp_path):
+    path = tmp_path / "e.yaml"
+    YAML().dump(changed(emulation={"tso": False, "datapath": "kernel"}), path)
+    emulation = schema.load(path, {"emulation": {"datapath": "userspace"}}).emulation
+    assert (emulation.datapath, emulation.tso) == ("userspace", False)
+
+
+def test_a_mapping_from_the_command_line_hides_no_fault(tmp_path):
+    path = tmp_path / "e.yaml"
+    YAML().dump(changed(emulation=5), path)
+    with pytest.raises(InputError, match="emulation: "):
+        schema.load(path, {"emulation": {"datapath": "userspace"}})
+
+
 @pytest.mark.parametrize("text", ["", "- a\n", "name: [", "\x00"])
 def test_files_that_are_no_experiment(tmp_path, text):
     path = tmp_path / "e.yaml"

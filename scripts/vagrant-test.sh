@@ -1,0 +1,198 @@
+#!/usr/bin/env bash
+# Boots the project's own Vagrantfile from nothing and runs an experiment inside, on either datapath. As root, on
+# Debian; hardware virtualisation is not needed (the guest's processor is emulated in software).
+#
+#   scripts/vagrant-test.sh          about 10 minutes; prints the result tables and the time of every stage
+#   scripts/vagrant-test.sh --keep   afterwards keeps the guest running until Ctrl-C, and says how to enter it
+#
+# The revision that is checked out is tested, not changes that are not committed. The base box is made here by
+# debootstrap and registered under the public box's name. libvirt, its network and the guest live in namespaces of
+# their own, joined to the outside by slirp4netns: the machine's own network and settings are not touched, and when
+# the script ends, however it ends, the kernel ends all of it. Only distribution packages stay installed.
+# Needs about 8 GB in ${TMPDIR:-/var/tmp}. ECHELON_LOCK=FILE: every stage holds this lock (others measure here).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/fresh-root.sh
+. scripts/fresh-root.sh
+
+PACKAGES=(vagrant vagrant-libvirt libvirt-daemon qemu-system-x86 qemu-utils dnsmasq-base iptables iproute2 slirp4netns
+    debootstrap e2fsprogs rsync git util-linux)
+BOX=debian/bookworm64
+# What the public box has as well: a kernel, a network, ssh, sudo. Nothing that setup.sh has to bring.
+GUEST_PACKAGES=linux-image-cloud-amd64,systemd-sysv,dbus,ifupdown,isc-dhcp-client,iproute2,kmod,openssh-server,sudo,ca-certificates,rsync,locales
+DISK=10G
+NAMESERVER=10.0.2.3 # slirp4netns' own
+
+# ---- outside: packages, and a world of its own for the rest
+
+outside() {
+    local keep=no argument
+    for argument in "$@"; do
+        case "$argument" in
+            --keep) keep=yes ;;
+            -h | --help) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+            *) fail "unknown option '$argument'; see --help" ;;
+        esac
+    done
+    [ "$(id -u)" -eq 0 ] || fail "needs root: it installs packages, makes a root file system, and namespaces"
+    timed "packages" install_missing "${PACKAGES[@]}"
+    work=$(mktemp -d "${TMPDIR:-/var/tmp}/echelon-vagrant.XXXXXX")
+    world='' wire=''
+    trap leave EXIT
+    trap 'exit 1' INT TERM
+    git clone --quiet --no-hardlinks . "$work/repository"
+
+    unshare --net --pid --mount --fork --kill-child --mount-proc \
+        "$BASH" "$0" --inside "$work" "$keep" "$SECONDS" "${STAGES[*]}" &
+    world=$!
+    wait_for "its own network" differs "/proc/$world/ns/net" /proc/self/ns/net
+    slirp4netns --configure --mtu=1500 --disable-host-loopback "$world" tap0 >"$work/slirp4netns.log" 2>&1 &
+    wire=$!
+    wait_for "its first process" test -s "/proc/$world/task/$world/children"
+    tr -d ' ' <"/proc/$world/task/$world/children" >"$work/pid"
+    local code=0
+    wait "$world" || code=$?
+    world=''
+    exit "$code"
+}
+
+leave() {
+    local pid
+    for pid in $world $wire; do # by --kill-child, everything inside ends with the first
+        kill "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+    done
+    rm -rf --one-file-system "$work"
+}
+
+differs() { [ "$(readlink "$1")" != "$(readlink "$2")" ]; }
+
+wait_for() {
+    local what=$1
+    shift
+    for _ in {1..200}; do
+        "$@" && return
+        sleep 0.05
+    done
+    fail "timed out waiting for $what"
+}
+
+# ---- inside: box, libvirt, guest
+
+inside() {
+    work=$1
+    local keep=$2
+    SECONDS=$3
+    STAGES=("$4")
+    private_folders
+    wait_for "the wire to the outside" has_address tap0
+    timed "base box (debootstrap bookworm)" make_box
+    timed "libvirt" start_libvirt
+    timed "vagrant up (boot, scripts/setup.sh)" up
+    local failed=no datapath
+    for datapath in kernel userspace; do
+        timed "smoke.yaml in the guest, $datapath datapath" smoke "$datapath" || failed=yes
+    done
+    if [ "$keep" = yes ]; then
+        print_stages
+        printf '\nThe guest is kept until Ctrl-C. To enter it, as root:\n  %s\n' \
+            "nsenter -t $(cat "$work/pid") -n -m -p -- env HOME=$HOME VAGRANT_HOME=$VAGRANT_HOME VAGRANT_CWD=$VAGRANT_CWD vagrant ssh"
+        sleep infinity
+    fi
+    timed "vagrant destroy" vagrant destroy --force
+    print_stages
+    [ "$failed" = no ]
+}
+
+# Folders that libvirt writes to are private, so that nothing of it stays.
+private_folders() {
+    local folder
+    mkdir -p "$work/world"
+    cp -a /etc "$work/world/etc"
+    mkdir -p "$work/world"/{run,var/lib,var/cache,var/log}
+    printf 'nameserver %s\n' "$NAMESERVER" >"$work/resolv.conf"
+    rm -f "$work/world/etc/resolv.conf"
+    cp "$work/resolv.conf" "$work/world/etc/resolv.conf"
+    for folder in etc run var/lib var/cache var/log; do
+        mount --bind "$work/world/$folder" "/$folder"
+    done
+    export HOME=$work/home VAGRANT_HOME=$work/vagrant VAGRANT_CWD=$work/repository VAGRANT_CHECKPOINT_DISABLE=1
+    mkdir -p "$HOME" "$VAGRANT_HOME"
+}
+
+has_address() { ip -4 -brief address show "$1" 2>/dev/null | grep -q '[0-9]/'; }
+
+make_box() {
+    local root=$work/root keys
+    keys=$(dpkg -L vagrant | grep '/keys/vagrant.pub$')
+    fresh_root "$root" bookworm "$GUEST_PACKAGES"
+    chroot "$root" useradd --create-home --shell /bin/bash vagrant
+    chroot "$root" systemctl --quiet enable ssh
+    install -d -m 700 "$root/home/vagrant/.ssh"
+    install -m 600 "$keys" "$root/home/vagrant/.ssh/authorized_keys"
+    chroot "$root" chown -R vagrant:vagrant /home/vagrant/.ssh
+    echo 'vagrant ALL=(ALL) NOPASSWD: ALL' >"$root/etc/sudoers.d/vagrant"
+    echo '/dev/vda / ext4 defaults 0 1' >"$root/etc/fstab"
+    printf 'auto lo\niface lo inet loopback\nauto eth0\niface eth0 inet dhcp\n' >"$root/etc/network/interfaces"
+    echo bookworm >"$root/etc/hostname"
+    printf '127.0.0.1 localhost\n127.0.1.1 bookworm\n' >"$root/etc/hosts"
+    rm -f "$root"/var/cache/apt/archives/*.deb
+    # The guest is started with this kernel from outside, so that its disk needs neither partitions nor a boot loader.
+    cp -L "$root/vmlinuz" "$root/initrd.img" "$work/"
+    mke2fs -q -t ext4 -d "$root" "$work/disk.raw" "$DISK"
+    qemu-img convert -f raw -O qcow2 "$work/disk.raw" "$work/box.img"
+    rm -rf "$root" "$work/disk.raw"
+    printf '{"provider": "libvirt", "format": "qcow2", "virtual_size": %d}\n' "${DISK%G}" >"$work/metadata.json"
+    tar -C "$work" -cf "$work/base.box" metadata.json box.img
+    vagrant box add --name "$BOX" "$work/base.box"
+    rm "$work/box.img" "$work/base.box"
+    emulation_settings >"$VAGRANT_HOME/Vagrantfile"
+}
+
+# All that the test needs and the project's Vagrantfile does not: read by Vagrant before that one.
+emulation_settings() {
+    cat <<SETTINGS
+Vagrant.configure("2") do |config|
+  config.vm.boot_timeout = 600
+  config.ssh.insert_key = false
+  config.vm.provider "libvirt" do |lv|
+    lv.driver = "qemu"
+    lv.cpu_mode = "maximum"
+    lv.graphics_type = "none"
+    lv.kernel = "$work/vmlinuz"
+    lv.initrd = "$work/initrd.img"
+    lv.cmd_line = "root=/dev/vda rw console=ttyS0 net.ifnames=0"
+  end
+end
+SETTINGS
+}
+
+start_libvirt() {
+    mkdir -p /etc/libvirt
+    # As root there are no owners to change; without control groups nothing stays in /sys/fs/cgroup.
+    printf '%s\n' 'user = "root"' 'group = "root"' 'cgroup_controllers = []' 'security_driver = "none"' \
+        >/etc/libvirt/qemu.conf
+    printf '%s\n' 'auth_unix_rw = "none"' 'auth_unix_ro = "none"' >/etc/libvirt/libvirtd.conf
+    virtlogd --daemon
+    libvirtd --daemon
+    wait_for "libvirtd" test -S /run/libvirt/libvirt-sock
+}
+
+up() {
+    vagrant validate
+    vagrant up --provider=libvirt
+}
+
+# smoke DATAPATH: run the experiment in the guest as a user would, and see that it ran on that datapath.
+# One chain, because its caller goes on after a failure and with that turns "set -e" off.
+smoke() {
+    vagrant ssh --no-tty -c "cd /vagrant && ./run.sh experiments/smoke.yaml --datapath $1 --out results/runs/smoke-$1" &&
+        vagrant ssh --no-tty -c "grep -o '\"datapath\": \"$1\"' /vagrant/results/runs/smoke-$1/calibration.json"
+}
+
+if [ "${1:-}" = --inside ]; then
+    shift
+    inside "$@"
+else
+    outside "$@"
+fi
