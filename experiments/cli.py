@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_VALID, EchelonError, InputError
+from experiments import cli_machine
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -19,6 +20,8 @@ app = typer.Typer(
     help="Emulate and simulate distributed training on a shared network under swappable flow schedulers.\n\n"
     "Exit codes: 0 valid, 1 failed, 2 bad input, 3 finished but invalid (the emulation broke its own limits).",
 )
+
+cli_machine.register(app)
 
 
 @app.command()

@@ -19,6 +19,7 @@ _WORDS = {
     "analysing": "reading packets, drawing pictures",
     "failed": "failed: {reason}",
     "invalid": "invalid: {reason}",
+    "warning": "warning: {reason}",
     "interrupted": "interrupted; keeping what there is",
     "done": "all runs done",
 }
@@ -52,7 +53,7 @@ class Display:
         if report["stage"] == "running":
             self._bar.update(self._task, total=report["of"], completed=report["run"])
         self._bar.update(self._task, description=f"{self._name}: {words}")
-        if not self._console.is_terminal or report["stage"] in ("failed", "invalid", "interrupted"):
+        if not self._console.is_terminal or report["stage"] in ("failed", "invalid", "interrupted", "warning"):
             self._console.print(
                 f"[{time.monotonic() - self._started_s:6.1f} s] {self._name}: {words}", highlight=False, markup=False
             )

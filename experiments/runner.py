@@ -40,7 +40,9 @@ def default_folder(experiment: Experiment, parent: Path = Path("results/runs")) 
     return folder
 
 
-def run(experiment: Experiment, root: Path, backend: str, report: Report) -> tuple[int, Summary]:
+def run(
+    experiment: Experiment, root: Path, backend: str, report: Report, *, pictures: bool = True
+) -> tuple[int, Summary]:
     """Run `experiment` into the new folder `root`; returns the exit code and what was found.
 
     Raises InputError before anything is started if a policy cannot do its work on these jobs, the folder
@@ -50,21 +52,25 @@ def run(experiment: Experiment, root: Path, backend: str, report: Report) -> tup
     predictions = {name: predict(experiment, name) for name in experiment.policies}
     machine: dict[str, Any] = {}
     if backend == "emulation":
+        from experiments import capacity
         from testbed import preflight
 
         preflight.require()
         machine = preflight.machine_facts()
+        too_much = capacity.warning(experiment.network, capacity.recall(capacity.store()))
+        if too_much is not None:
+            report({"stage": "warning", "reason": too_much})
     folder = _create(root)
     folder.manifest.write_text(json.dumps(manifest(experiment, backend, machine), indent=1))
     save_runs(folder.root / "prediction.json", list(predictions.values()))
     if backend == "fluid":
         save_runs(folder.root / "runs.json", list(predictions.values()))
-        return EXIT_VALID, analyse(folder.root)
+        return EXIT_VALID, analyse(folder.root, pictures=pictures)
     failure = _emulate(experiment, folder, predictions, report)
     if failure is not None:
         folder.failure.write_text(failure + "\n")
     report({"stage": "analysing"})
-    summary = analyse(folder.root)
+    summary = analyse(folder.root, pictures=pictures)
     return exit_code(folder.root, summary), summary
 
 

@@ -61,6 +61,13 @@ def summary(samples: list[Sample], ticks_per_s: int) -> dict[str, float]:
     }
 
 
+def free_share(window_s: float = WINDOW_S) -> float:
+    """The share of all cores that is idle now, over `window_s`."""
+    before = read_sample(os.getpid())
+    time.sleep(window_s)
+    return 1.0 - shares(before, read_sample(os.getpid()), os.sysconf("SC_CLK_TCK"))[0]
+
+
 class LoadSampler:
     """Samples in a thread of its own, every `WINDOW_S`, from its making until `stop`."""
 
