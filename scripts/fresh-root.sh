@@ -22,8 +22,8 @@ install_missing() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# fresh_root DIR SUITE PACKAGES: bootstrap SUITE with its essential packages and PACKAGES (comma-separated) into DIR,
-# from $MIRROR or the suite's own mirror.
+# fresh_root DIR SUITE PACKAGES: bootstrap SUITE with its essential packages and PACKAGES (comma-separated, may be
+# empty) into DIR, from $MIRROR or the suite's own mirror.
 fresh_root() {
     local root=$1 suite=$2 packages=$3 mirror components=main options=()
     case "$suite" in
@@ -40,7 +40,7 @@ fresh_root() {
     # One script serves all releases of a distribution; an older debootstrap only does not know the newer names.
     local script=/usr/share/debootstrap/scripts/$suite
     [ -e "$script" ] || script=/usr/share/debootstrap/scripts/gutsy
-    debootstrap "${options[@]}" --variant=minbase --components="$components" --include="$packages" \
+    debootstrap "${options[@]}" --variant=minbase --components="$components" ${packages:+"--include=$packages"} \
         "$suite" "$root" "${MIRROR:-$mirror}" "$script" >"$root.log" 2>&1 || {
         tail -n 20 "$root.log" >&2
         fail "debootstrap of $suite failed; see above"

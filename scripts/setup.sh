@@ -19,7 +19,7 @@ for argument in "$@"; do
 done
 
 PYTHON=${PYTHON:-/usr/bin/python3}
-SYSTEM_PACKAGES=(ca-certificates ethtool iproute2 mininet openvswitch-switch python3 python3-venv tcpdump util-linux)
+SYSTEM_PACKAGES=(ca-certificates ethtool git iproute2 mininet openvswitch-switch python3 python3-venv tcpdump util-linux)
 
 say() { printf 'setup: %s\n' "$*"; }
 

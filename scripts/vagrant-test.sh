@@ -48,8 +48,7 @@ outside() {
     wait_for "its own network" differs "/proc/$world/ns/net" /proc/self/ns/net
     slirp4netns --configure --mtu=1500 --disable-host-loopback "$world" tap0 >"$work/slirp4netns.log" 2>&1 &
     wire=$!
-    wait_for "its first process" test -s "/proc/$world/task/$world/children"
-    tr -d ' ' <"/proc/$world/task/$world/children" >"$work/pid"
+    wait_for "its first process" note_first_process
     local code=0
     wait "$world" || code=$?
     world=''
@@ -63,6 +62,12 @@ leave() {
         wait "$pid" 2>/dev/null || true
     done
     rm -rf --one-file-system "$work"
+}
+
+# What --keep names: nsenter joins the world's process namespace only by a process within it.
+note_first_process() {
+    grep -ls "^PPid:[[:space:]]*$world\$" /proc/[0-9]*/status | cut -d/ -f3 >"$work/pid"
+    [ -s "$work/pid" ]
 }
 
 differs() { [ "$(readlink "$1")" != "$(readlink "$2")" ]; }
