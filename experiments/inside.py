@@ -34,6 +34,10 @@ from testbed.openvswitch import PrivateOpenVSwitch
 from traffic.plan import write_plan
 
 
+FIRST = ("nice", "-n", "-10")
+"""Agents go before other work on the machine: their sleeps stand for computation, and must end in time."""
+
+
 @dataclass(frozen=True)
 class Orders:
     """orders.json: what to run, in this order."""
@@ -148,7 +152,7 @@ class Emulation:
                 self.agents[host] = self.net.popen(
                     host,
                     [
-                        sys.executable, "-m", "traffic.agent", "--plan", str(plan), "--host", host,
+                        *FIRST, sys.executable, "-m", "traffic.agent", "--plan", str(plan), "--host", host,
                         "--socket", str(self.orders.folder.control_socket),
                         "--records", str(raw / "agents" / f"{host}.jsonl"),
                     ],

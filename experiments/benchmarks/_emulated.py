@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -10,14 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from echelonflow.errors import EXIT_VALID, RunError
+from echelonflow.errors import EXIT_FAILED, RunError
 from experiments import runner
-from experiments.benchmarks import Say
+from experiments.benchmarks import Figure, Say
 from experiments.schema import Experiment
 
 
 def emulate(experiment: Experiment, say: Say) -> Path:
-    """Run `experiment` on the emulated network; its folder (RunError unless every run was valid)."""
+    """Run `experiment` on the emulated network; its folder.
+
+    RunError if it failed, or if not one run was valid; invalid ones are said, and left out by `rows`.
+    """
     root = Path(tempfile.mkdtemp(prefix="bench-", dir=_parent()))
 
     def report(progress: dict[str, Any]) -> None:
@@ -25,22 +29,38 @@ def emulate(experiment: Experiment, say: Say) -> Path:
             say(f"run {progress['run'] + 1} of {progress['of']}: {progress['policy']}")
 
     code, summary = runner.run(experiment, root, "emulation", report)
-    if code != EXIT_VALID:
-        raise RunError(f"the emulation was not valid ({'; '.join(summary.reasons) or 'failed'}); see {root}")
+    for reason in summary.reasons:
+        say(f"invalid: {reason}")
+    if code == EXIT_FAILED or not any(result.valid_runs for result in summary.results):
+        raise RunError(f"no valid run came out ({'; '.join(summary.reasons) or 'failed'}); see {root}")
     return root
 
 
+def valid_runs(folder: Path) -> tuple[set[tuple[str, str]], int]:
+    """(policy, repeat) of every valid run, as in the tables, and the number of all runs."""
+    runs = json.loads((folder / "summary.json").read_text())["runs"]
+    return {(run["policy"], str(run["repeat"])) for run in runs if not run["reasons"]}, len(runs)
+
+
+def validity(folder: Path) -> Figure:
+    """How many runs the other figures rest on."""
+    valid, all_runs = valid_runs(folder)
+    return Figure("valid runs (the others are left out)", f"{len(valid)} of {all_runs}", "", None)
+
+
 def rows(folder: Path, table: str) -> list[dict[str, str]]:
-    """The rows of one of a run folder's CSV tables."""
+    """The rows of one of a run folder's CSV tables, those of valid runs."""
+    valid, _ = valid_runs(folder)
     with (folder / f"{table}.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+        return [row for row in csv.DictReader(file) if (row["policy"], row["repeat"]) in valid]
 
 
-def iteration_times_s(folder: Path) -> dict[str, list[float]]:
-    """Durations of all iterations by policy, in order of repeat."""
-    found: dict[str, list[float]] = defaultdict(list)
-    for row in sorted(rows(folder, "iterations"), key=lambda row: (int(row["repeat"]), int(row["iteration"]))):
-        found[row["policy"]].append(float(row["duration_s"]))
+def iteration_times_s(folder: Path) -> dict[str, dict[int, float]]:
+    """Duration of the first iteration by policy and repeat, in valid runs."""
+    found: dict[str, dict[int, float]] = defaultdict(dict)
+    for row in rows(folder, "iterations"):
+        if row["iteration"] == "0":
+            found[row["policy"]][int(row["repeat"])] = float(row["duration_s"])
     return found
 
 

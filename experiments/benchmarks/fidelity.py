@@ -7,7 +7,7 @@ from pathlib import Path
 
 from experiments import schema
 from experiments.benchmarks import Figure, Say
-from experiments.benchmarks._emulated import emulate, percentile, rows
+from experiments.benchmarks._emulated import emulate, percentile, rows, validity
 
 FILE = Path(__file__).parents[1] / "gpt2-pipeline.yaml"
 
@@ -39,7 +39,7 @@ def run(repeat: int, say: Say) -> list[Figure]:
         _limited("release at agent to first marked packet, median (echelonflow)", statistics.median(first_ms), 15.0),
         Figure("the same, 99th percentile", f"{percentile(first_ms, 0.99):.2f} ms", "", None),
     ]
-    return figures + _against_prediction(folder)
+    return [*figures, *_against_prediction(folder), validity(folder)]
 
 
 def _against_prediction(folder: Path) -> list[Figure]:
