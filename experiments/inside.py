@@ -33,7 +33,6 @@ from testbed.mininet_network import EmulatedNetwork
 from testbed.openvswitch import PrivateOpenVSwitch
 from traffic.plan import write_plan
 
-
 FIRST = ("nice", "-n", "-10")
 """Agents go before other work on the machine: their sleeps stand for computation, and must end in time."""
 
