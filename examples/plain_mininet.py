@@ -8,8 +8,7 @@ long as its cables form no loop. In one terminal, with the hosts whose flows are
     python -m controller.main --hosts hosts.json
 
 and in another, as root, `python examples/plain_mininet.py`. `pingall` works; clients of `traffic.api` declare
-flows on control.sock; rest.sock shows and swaps the policy. Without arguments Mininet's prompt comes up; `--ping`
-prints the share of lost pings and ends.
+flows on control.sock; rest.sock shows and swaps the policy.
 """
 
 from __future__ import annotations
@@ -53,16 +52,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="A plain Mininet network for the Echelon controller.")
     parser.add_argument("--datapath", choices=("kernel", "user"), default="kernel", help="default: %(default)s")
     parser.add_argument("--controller-port", type=int, default=6653, help="default: %(default)s")
-    parser.add_argument("--ping", action="store_true", help="ping between all hosts, print the loss in %%, and end")
     options = parser.parse_args()
     net = make(options.datapath, options.controller_port)
     net.start()
     try:
         net.waitConnected(timeout=10)
-        if options.ping:
-            print(f"lost: {net.pingAll(timeout='2'):g} %")
-        else:
-            CLI(net)
+        CLI(net)
     finally:
         net.stop()
     return 0

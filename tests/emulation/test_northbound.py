@@ -1,0 +1,62 @@
+"""Somebody else's network under the controller alone: reachability, marks, swaps, switches that come back."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from controller.launch import FRAMEWORKS
+from echelonflow.classes import dscp_of_class
+from testbed import world
+
+pytestmark = pytest.mark.emulation
+
+CLAIMED = 46
+
+
+@pytest.fixture(scope="module", params=FRAMEWORKS)
+def seen(request, tmp_path_factory):
+    """What `northbound_world` saw."""
+    folder = tmp_path_factory.mktemp(request.param)
+    log = folder / "world.log"
+    argv = [sys.executable, "-m", "tests.emulation.northbound_world", request.param, str(folder)]
+    with world.spawn(argv, log) as inside:  # it ends with its input, so that is left open
+        output = inside.stdout.read()
+        inside.wait()
+    controller_log = folder / "controller.log"
+    logs = log.read_text() + (controller_log.read_text() if controller_log.exists() else "")
+    assert inside.returncode == 0, logs
+    assert "ERROR" not in controller_log.read_text(), logs
+    return json.loads(output)
+
+
+def test_every_host_reaches_every_other(seen):
+    assert seen["unreached"] == []
+
+
+def test_the_controller_is_shown_no_packet_of_hosts_that_it_knows(seen):
+    assert seen["shown"] == 0
+
+
+def test_flows_that_nobody_declared_keep_their_marks(seen):
+    assert seen["undeclared"] == CLAIMED
+
+
+def test_declared_flows_carry_the_marks_of_the_policy_in_force(seen):
+    first, second = dscp_of_class(1), dscp_of_class(2)
+    assert seen["echelonflow"] == [first, second]
+    assert seen["fair"][0] == seen["fair"][1]
+    assert seen["echelonflow_again"][0] > seen["echelonflow_again"][1]
+
+
+def test_a_switch_that_comes_back_empty_gets_all_its_rules_again(seen):
+    assert seen["rules"] == {"s1": 4, "s2": 4, "s3": 4}
+    assert seen["rules_back"] == 4
+    assert seen["fair_after_return"][0] == seen["fair_after_return"][1]
+    assert seen["unreached_after_return"] == []
+
+
+def test_with_a_client_go_its_rules(seen):
+    assert seen["rules_after_client"] == 0
