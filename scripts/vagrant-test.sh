@@ -41,6 +41,7 @@ outside() {
     trap leave EXIT
     trap 'exit 1' INT TERM
     git clone --quiet --no-hardlinks . "$work/repository"
+    cp "$(dpkg -L vagrant | grep '/keys/vagrant.pub$')" "$work/"
 
     unshare --net --pid --mount --fork --kill-child --mount-proc \
         "$BASH" "$0" --inside "$work" "$keep" "$SECONDS" "${STAGES[*]}" &
@@ -128,13 +129,12 @@ private_folders() {
 has_address() { ip -4 -brief address show "$1" 2>/dev/null | grep -q '[0-9]/'; }
 
 make_box() {
-    local root=$work/root keys
-    keys=$(dpkg -L vagrant | grep '/keys/vagrant.pub$')
+    local root=$work/root
     fresh_root "$root" bookworm "$GUEST_PACKAGES"
     chroot "$root" useradd --create-home --shell /bin/bash vagrant
     chroot "$root" systemctl --quiet enable ssh
     install -d -m 700 "$root/home/vagrant/.ssh"
-    install -m 600 "$keys" "$root/home/vagrant/.ssh/authorized_keys"
+    install -m 600 "$work/vagrant.pub" "$root/home/vagrant/.ssh/authorized_keys"
     chroot "$root" chown -R vagrant:vagrant /home/vagrant/.ssh
     echo 'vagrant ALL=(ALL) NOPASSWD: ALL' >"$root/etc/sudoers.d/vagrant"
     echo '/dev/vda / ext4 defaults 0 1' >"$root/etc/fstab"
