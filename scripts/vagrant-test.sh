@@ -93,8 +93,7 @@ inside() {
     private_folders
     wait_for "the wire to the outside" has_address tap0
     timed "base box (debootstrap bookworm)" make_box
-    timed "libvirt" start_libvirt
-    timed "vagrant up (boot, scripts/setup.sh)" up
+    timed "vagrant up (libvirt, boot, scripts/setup.sh)" up
     local failed=no datapath
     for datapath in kernel userspace; do
         timed "smoke.yaml in the guest, $datapath datapath" smoke "$datapath" || failed=yes
@@ -173,7 +172,7 @@ SETTINGS
 }
 
 start_libvirt() {
-    mkdir -p /etc/libvirt
+    mkdir -p /etc/libvirt /run/libvirt /var/{lib,cache,log}/libvirt/qemu
     # As root there are no owners to change; without control groups nothing stays in /sys/fs/cgroup.
     printf '%s\n' 'user = "root"' 'group = "root"' 'cgroup_controllers = []' 'security_driver = "none"' \
         >/etc/libvirt/qemu.conf
@@ -184,6 +183,7 @@ start_libvirt() {
 }
 
 up() {
+    start_libvirt
     vagrant validate
     vagrant up --provider=libvirt
 }
