@@ -83,7 +83,7 @@ class PrivateOpenVSwitch:
             raise RunError(f"ovs-vsctl {' '.join(arguments[:4])} ... failed: {done.stderr.strip()[-1000:]}")
         return done.stdout
 
-    def __enter__(self) -> PrivateOpenVSwitch:  # noqa: PYI034 -- Self needs Python 3.11
+    def __enter__(self) -> PrivateOpenVSwitch:
         world.require_inside()
         try:
             self._start()

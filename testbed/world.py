@@ -99,6 +99,8 @@ SYSCTLS = {
     "net.ipv4.tcp_slow_start_after_idle": "0",
     "net.ipv4.tcp_no_metrics_save": "1",
     "net.ipv4.tcp_ecn": "0",
+    # Segments leave when the agent has written them, not when the ones before have left: no flow waits for another.
+    "net.ipv4.tcp_autocorking": "0",
     # Otherwise the short round trip of an emulated link makes every segment as long as the device allows.
     "net.ipv4.tcp_tso_rtt_log": "0",
 }

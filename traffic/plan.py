@@ -13,7 +13,7 @@ from echelonflow.errors import InputError
 from echelonflow.network import Network
 
 PROGRESS_INTERVAL_S = 0.05
-SEND_BUFFER_S = 0.0027
+SEND_BUFFER_S = 0.0054
 LEAST_SEND_BUFFER_BYTES = 32768
 """Size of a flow's send buffer: what the fastest link carries in SEND_BUFFER_S, and at least so much."""
 
