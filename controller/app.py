@@ -224,7 +224,7 @@ class Shell:
     def _write_log(self, instruction: OpenLog | LogDecision | CloseLog) -> None:
         try:
             if isinstance(instruction, OpenLog):
-                self._log = Path(instruction.path).open("w", encoding="utf-8", buffering=1)  # noqa: SIM115 open for a run
+                self._log = Path(instruction.path).open("w", encoding="utf-8", buffering=1)
             elif self._log is not None and isinstance(instruction, LogDecision):
                 self._log.write(json.dumps(dataclasses.asdict(instruction.record)) + "\n")
             elif self._log is not None:

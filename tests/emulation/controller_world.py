@@ -95,7 +95,7 @@ def retry(action):
     while True:
         try:
             return action()
-        except (OSError, AssertionError):  # noqa: PERF203 it waits anyway
+        except (OSError, AssertionError):
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
