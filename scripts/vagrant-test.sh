@@ -121,6 +121,7 @@ private_folders() {
     for folder in etc run var/lib var/cache var/log; do
         mount --bind "$work/world/$folder" "/$folder"
     done
+    mount -t sysfs sysfs /sys # the one there shows the interfaces outside
     export HOME=$work/home VAGRANT_HOME=$work/vagrant VAGRANT_CWD=$work/repository VAGRANT_CHECKPOINT_DISABLE=1
     mkdir -p "$HOME" "$VAGRANT_HOME"
 }
@@ -173,10 +174,16 @@ SETTINGS
 
 start_libvirt() {
     mkdir -p /etc/libvirt /run/libvirt /var/{lib,cache,log}/libvirt/qemu
+    # libvirt asks for this user even when it is told to be root; the package that makes it also starts services.
+    getent passwd libvirt-qemu >/dev/null || {
+        echo 'libvirt-qemu:x:64055:' >>/etc/group
+        echo 'libvirt-qemu:x:64055:64055::/nonexistent:/usr/sbin/nologin' >>/etc/passwd
+    }
     # As root there are no owners to change; without control groups nothing stays in /sys/fs/cgroup.
     printf '%s\n' 'user = "root"' 'group = "root"' 'cgroup_controllers = []' 'security_driver = "none"' \
         >/etc/libvirt/qemu.conf
-    printf '%s\n' 'auth_unix_rw = "none"' 'auth_unix_ro = "none"' >/etc/libvirt/libvirtd.conf
+    printf '%s\n' 'auth_unix_rw = "none"' 'auth_unix_ro = "none"' \
+        'log_outputs = "3:file:/var/log/libvirt/libvirtd.log"' >/etc/libvirt/libvirtd.conf
     virtlogd --daemon
     libvirtd --daemon
     wait_for "libvirtd" test -S /run/libvirt/libvirt-sock
@@ -185,7 +192,10 @@ start_libvirt() {
 up() {
     start_libvirt
     vagrant validate
-    vagrant up --provider=libvirt
+    vagrant up --provider=libvirt || {
+        tail -n 20 /var/log/libvirt/libvirtd.log >&2
+        return 1
+    }
 }
 
 # smoke DATAPATH: run the experiment in the guest as a user would, and see that it ran on that datapath.
