@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,7 +11,7 @@ import typer
 from rich.console import Console
 
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_VALID, EchelonError, InputError
-from experiments import cli_machine
+from experiments import cli_controller, cli_machine
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 
 cli_machine.register(app)
+cli_controller.register(app)
 
 
 @app.command()
@@ -44,6 +46,11 @@ def run(
         Literal["auto", "kernel", "userspace"] | None,
         typer.Option(help="Open vSwitch's datapath (auto: the kernel's where there is one); replaces the file's."),
     ] = None,
+    framework: Annotated[
+        Literal["ryu", "os-ken"] | None, typer.Option(help="The controller's framework; replaces the file's (ryu).")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say every step, and how jobs were scaled.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print summary.json instead of the table.")] = False,
 ) -> None:
     """Run experiments and print what came out.
 
@@ -57,16 +64,19 @@ def run(
 
     if out is not None and len(files) > 1:
         raise InputError("--out names one folder; give one experiment file with it")
-    emulation = {"datapath": datapath} if datapath is not None else None
+    emulation = {k: v for k, v in (("datapath", datapath), ("framework", framework)) if v is not None} or None
     override = {"policies": policy, "repeats": repeat, "seed": seed, "emulation": emulation}
     experiments = [schema.load(path, {k: v for k, v in override.items() if v is not None}) for path in files]
     worst = EXIT_VALID
     for experiment in experiments:
         root = out or runner.default_folder(experiment)
-        with Display(experiment, Console(stderr=True)) as display:
+        with Display(experiment, Console(stderr=True), verbose=verbose) as display:
             code, summary = runner.run(experiment, root, backend, display)
-        typer.echo(summary_table(summary))
-        typer.echo(f"\nreport: {root / 'report.html'}")
+        if as_json:
+            typer.echo(json.dumps({"folder": str(root), **summary.to_dict()}))
+        else:
+            typer.echo(summary_table(summary))
+            typer.echo(f"\nreport: {root / 'report.html'}")
         worst = _worse(worst, code)
     raise typer.Exit(worst)
 

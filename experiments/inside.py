@@ -33,6 +33,8 @@ from testbed.mininet_network import EmulatedNetwork
 from testbed.openvswitch import PrivateOpenVSwitch
 from traffic.plan import write_plan
 
+WATCH_S = 0.5
+"""How often the progress of a run is looked at."""
 FIRST = ("nice", "-n", "-10")
 """Agents go before other work on the machine: their sleeps stand for computation, and must end in time."""
 
@@ -135,7 +137,7 @@ class Emulation:
             self._start_agents(hosts, plan, raw)
             ready = self.line.wait_for("ready", 30.0, self.check)
             result["zero_monotonic_s"] = float(ready.detail)
-            self.line.wait_for("done", order["expected_s"] * 3 + 30.0, self.check)
+            self.line.wait_for("done", order["expected_s"] * 3 + 30.0, _Watch(self, raw / "agents", hosts[0]))
             self._end_agents()
             self.line.send(End())
             self.line.wait_for("ended", 10.0, self.check)
@@ -166,6 +168,32 @@ class Emulation:
                 agent.kill()
                 agent.wait()
         self.agents.clear()
+
+
+class _Watch:
+    """Called while a run goes on: checks that all live, and says when the first host enters an iteration."""
+
+    def __init__(self, emulation: Emulation, records: Path, host: str) -> None:
+        self._emulation = emulation
+        self._file = records / f"{host}.jsonl"
+        self._iteration = -1
+        self._due_s = time.monotonic() + WATCH_S
+
+    def __call__(self) -> None:
+        self._emulation.check()
+        if time.monotonic() < self._due_s or not self._file.exists():
+            return
+        self._due_s = time.monotonic() + WATCH_S
+        with self._file.open("rb") as file:
+            file.seek(max(self._file.stat().st_size - 4096, 0))
+            lines = file.read().splitlines()
+        for line in reversed(lines):
+            with contextlib.suppress(ValueError, KeyError):
+                iteration = int(json.loads(line)["iteration"])
+                if iteration > self._iteration:
+                    self._iteration = iteration
+                    say(stage="iteration", iteration=iteration)
+                return
 
 
 def _clocks() -> dict[str, float]:
@@ -241,7 +269,14 @@ def main(argv: list[str]) -> int:
                 say(stage="invalid", reason=reason)
                 return EXIT_VALID
             for number, order in enumerate(orders.runs):
-                say(stage="running", run=number, of=len(orders.runs), policy=order["policy"], repeat=order["repeat"])
+                say(
+                    stage="running",
+                    run=number,
+                    of=len(orders.runs),
+                    policy=order["policy"],
+                    repeat=order["repeat"],
+                    expected_s=order["expected_s"],
+                )
                 emulation.run(order)
     except EchelonError as error:
         say(stage="failed", reason=str(error))

@@ -50,6 +50,10 @@ class RunFolder:
         return self.root / "control.sock"
 
     @property
+    def rest_socket(self) -> Path:
+        return self.root / "rest.sock"
+
+    @property
     def logs(self) -> Path:
         return self.root / "logs"
 

@@ -13,11 +13,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from echelonflow import policies
+from controller.deadline import deadline
+from echelonflow import policies, user_file
+from echelonflow.allocation import Allocation
 from echelonflow.dag import job_to_dict
 from echelonflow.errors import EXIT_FAILED, EXIT_INVALID, EXIT_VALID, InputError, RunError
 from echelonflow.network import Network
+from echelonflow.policies import Policy
 from echelonflow.records import RunRecord
+from echelonflow.snapshot import Snapshot
 from echelonflow.units import parse_duration_s
 from experiments.layout import RunFolder
 from experiments.manifest import manifest
@@ -82,8 +86,20 @@ def exit_code(root: Path, summary: Summary) -> int:
 
 
 def predict(experiment: Experiment, policy: str) -> RunRecord:
-    """The fluid simulation of the experiment under one policy (PolicyError if it fails)."""
-    return simulate(experiment.jobs, experiment.network, policies.load(policy))
+    """The fluid simulation of the experiment under one policy.
+
+    PolicyError if it fails, or if a user's policy file thinks for longer than the controller would let it.
+    """
+    if not user_file.is_named(policy):
+        return simulate(experiment.jobs, experiment.network, policies.load(policy))
+    with deadline(policy):
+        loaded = policies.load(policy)
+
+    def bounded(snapshot: Snapshot) -> Allocation:
+        with deadline(policy):
+            return loaded(snapshot)
+
+    return simulate(experiment.jobs, experiment.network, Policy(policy, loaded.enforcer, loaded.summary, bounded))
 
 
 def _create(root: Path) -> RunFolder:

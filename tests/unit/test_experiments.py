@@ -150,3 +150,29 @@ def test_a_folder_in_use_is_not_touched(tmp_path):
     with pytest.raises(InputError, match="not empty"):
         runner.run(experiment, tmp_path, "fluid", lambda _: None)
     assert [p.name for p in tmp_path.iterdir()] == ["precious"]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("def allocate(snapshot):\n    while True: pass\n", "had not decided after 1 s"),
+        ("def allocate(snapshot):\n    return 1 / 0\n", "raised ZeroDivisionError"),
+        ("def allocate(snapshot)\n", "line 1"),
+        ("x = 1\n", "no function allocate"),
+    ],
+)
+def test_a_users_policy_that_does_not_work_is_refused_before_anything_starts(tmp_path, body, words):
+    mine = tmp_path / "mine.py"
+    mine.write_text(body)
+    with pytest.raises(InputError, match=words):
+        experiment = schema.check(changed(policies=[str(mine)]), Path("f"))
+        runner.run(experiment, tmp_path / "out", "fluid", lambda _: None)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_users_policy_file_is_a_policy_like_any_other(tmp_path):
+    mine = tmp_path / "mine.py"
+    mine.write_text(Path(schema.policies.__file__).with_name("fair.py").read_text())
+    experiment = schema.check(changed(policies=[str(mine), "fair"]), Path("f"))
+    own, fair = (runner.predict(experiment, name) for name in experiment.policies)
+    assert own.computes == fair.computes
