@@ -38,23 +38,6 @@ def short_pipeline(tmp_path) -> Path:
     return path
 
 
-def descendants(pid: int) -> dict[int, str]:
-    """Living processes below `pid`, whatever their namespace, with their command lines."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                children.setdefault(parent, []).append(int(entry.name))
-    found, todo = {}, [pid]
-    while todo:
-        for child in children.get(todo.pop(), []):
-            with contextlib.suppress(OSError):
-                found[child] = (Path("/proc") / str(child) / "cmdline").read_text().replace("\0", " ")
-                todo.append(child)
-    return found
-
-
 def wait_until(condition, limit_s=30.0, what="condition"):
     """Poll until `condition()` is true and return its value; fail after `limit_s`."""
     deadline = time.monotonic() + limit_s
@@ -78,14 +61,6 @@ def echelon_run(*arguments):
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
         process.wait()
-
-
-def alive(pid: int) -> bool:
-    """Whether a process still exists and is no zombie."""
-    try:
-        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def own_interfaces() -> set[str]:

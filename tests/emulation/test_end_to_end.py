@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from tests.emulation.conftest import CSV_COLUMNS, alive, descendants, echelon_run, own_interfaces, wait_until
+from testbed.processes import alive, descendants
+from tests.emulation.conftest import CSV_COLUMNS, echelon_run, own_interfaces, wait_until
 
 pytestmark = pytest.mark.emulation
 
