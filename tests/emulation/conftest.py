@@ -49,6 +49,13 @@ def wait_until(condition, limit_s=30.0, what="condition"):
         time.sleep(0.02)
 
 
+def echelon(*arguments, code=0) -> str:
+    """What another `echelon` command prints, which must end with `code`."""
+    done = subprocess.run([*ECHELON, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
 @contextlib.contextmanager
 def echelon_run(*arguments):
     """`echelon run ...` as a child process, ended in any case."""

@@ -11,21 +11,19 @@ import time
 import pytest
 
 from testbed.processes import alive, descendants
-from tests.emulation.conftest import CSV_COLUMNS, echelon_run, own_interfaces, wait_until
+from tests.emulation.conftest import CSV_COLUMNS, SHORT_PIPELINE, echelon, echelon_run, own_interfaces, wait_until
 
 pytestmark = pytest.mark.emulation
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """One finished run of the short pipeline under three policies: its folder, exit code and output."""
-    from tests.emulation.conftest import SHORT_PIPELINE
-
+@pytest.fixture(scope="module", params=["ryu", "os-ken"])
+def finished(request, tmp_path_factory):
+    """A finished run of the short pipeline under three policies, on either framework: folder, exit code, output."""
     folder = tmp_path_factory.mktemp("run")
     experiment = folder / "short.yaml"
     experiment.write_text(SHORT_PIPELINE)
     out = folder / "out"
-    with echelon_run(experiment, "--out", out) as process:
+    with echelon_run(experiment, "--out", out, "--framework", request.param) as process:
         stdout, stderr = process.communicate(timeout=180)
     assert process.returncode in (0, 3), stdout + stderr
     return out, process.returncode, stdout, stderr
@@ -83,6 +81,24 @@ def test_summary_and_manifest_say_what_was_run(finished):
     assert summary["valid"] is (code == 0)
     assert manifest["backend"] == "emulation"
     assert manifest["policies"] == ["fair", "coflow(grouping=group)", "echelonflow"]
+
+
+def test_a_policy_is_swapped_while_flows_are_in_flight(tmp_path):
+    experiment, out = tmp_path / "slow.yaml", tmp_path / "out"
+    experiment.write_text(SHORT_PIPELINE.replace("400 ms", "1 s").replace("800 ms", "2 s"))
+    with echelon_run(experiment, "--out", out, "--policy", "coflow(grouping=group)") as process:
+        decisions = out / "raw" / "coflow-grouping-group-r0" / "decisions.jsonl"
+        wait_until(lambda: decisions.exists() and len(decisions.read_text().splitlines()) >= 2, 60, "two decisions")
+        assert "coflow(grouping=group)" in echelon("status", "--at", out)
+        assert "in force: echelonflow" in echelon("policy", "echelonflow", "--at", out)
+        bad = tmp_path / "bad.py"
+        bad.write_text("def allocate(snapshot):\n    return None\n")
+        assert "not an Allocation" in echelon("policy", bad, "--at", out, code=2)
+        assert "echelonflow" in echelon("status", "--at", out)
+        process.communicate(timeout=60)
+    assert process.returncode in (0, 3)
+    swap = next(d for line in decisions.read_text().splitlines() if "policy" in (d := json.loads(line))["trigger"])
+    assert {mark for *_, mark, _ in swap["changed"]} != {48}, "the order of EchelonFlow was not enforced at once"
 
 
 def running(process, part):
