@@ -15,7 +15,8 @@ import pytest
 from echelonflow import addressing
 from echelonflow.errors import InputError
 from testbed import world
-from tests.emulation.conftest import alive, descendants, own_interfaces, wait_until
+from testbed.processes import alive, descendants
+from tests.emulation.conftest import own_interfaces, wait_until
 from tests.emulation.testbed_inside import SMALL_LEAF_SPINE
 
 pytestmark = pytest.mark.emulation
