@@ -275,6 +275,6 @@ def _throughput(folder: _Folder, run: _Run) -> Throughput | None:
     segments = sum(stream.seq.size for capture in captures.values() for stream in capture.streams.values()) / 2
     segments /= max(job.iterations for job in folder.jobs)
     bins = max(1, min(THROUGHPUT_BINS, int(segments / LEAST_SEGMENTS_PER_BIN)))
-    edges = np.linspace(0.0, length_s, bins + 1)
+    edges = np.linspace(0.0, length_s, bins + 1, dtype=np.float64)
     rates = throughput_Bps(captures, run.plan.addresses, run.clock, edges + part.start_s)
     return Throughput(run.record.policy, edges, rates) if rates else None

@@ -41,7 +41,7 @@ def draw_throughput(path: Path, runs: Sequence[Throughput]) -> bool:
     with style.picture(path, 1.5 * len(runs) + 0.9) as figure:
         axes = figure.subplots(len(runs), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
         for ax, run in zip(axes, runs, strict=True):
-            below = np.zeros(run.edges_s.size - 1)
+            below = np.zeros_like(run.edges_s[1:])
             for dscp in marks:
                 rate = run.rate_Bps.get(dscp)
                 if rate is None:
