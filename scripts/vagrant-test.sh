@@ -215,4 +215,3 @@ if [ "${1:-}" = --inside ]; then
 else
     outside "$@"
 fi
-exit
