@@ -91,7 +91,7 @@ timed() {
     )
     code=$?
     set -e
-    [ -z "${lock:-}" ] || exec {lock}>&-
+    [ -z "${lock:-}" ] || { exec {lock}>&-; sleep 1; } # others that wait come first
     STAGES+=("$(printf '%5d s  %s' $((SECONDS - begin)) "$name")")
     return "$code"
 }
