@@ -60,7 +60,8 @@ class PolicyProcess:
         # Plain pipes: an event loop's sockets close their descriptors when it sees fit.
         requests, self._to = os.pipe()
         self._from, answers = os.pipe()
-        argv = [sys.executable, "-m", "controller.policy_worker", str(requests), str(answers)]
+        # -u: what a policy printed before it was killed is what its author wants to see.
+        argv = [sys.executable, "-u", "-m", "controller.policy_worker", str(requests), str(answers)]
         self._process = subprocess.Popen(argv, pass_fds=[requests, answers], stdin=subprocess.DEVNULL, stdout=2)
         os.close(requests)
         os.close(answers)

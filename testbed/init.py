@@ -47,7 +47,9 @@ def serve(argv: list[str]) -> int:
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
     for number in (*PASSED_ON, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)
-    main = subprocess.Popen(argv, stdin=subprocess.DEVNULL).pid
+    # Kept, not only its pid: forgetting a program that has already ended would reap it, and its code, unseen.
+    program = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
+    main = program.pid
     lifeline = sys.stdin.fileno()
     while True:
         readable, _, _ = select.select([lifeline, wake_read], [], [])

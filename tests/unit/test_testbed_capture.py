@@ -12,20 +12,20 @@ from testbed.capture import Capture
 
 # Statistics as tcpdump prints them: on one line for SIGUSR1, on three at the end.
 TCPDUMP = """
-import signal, sys, time
+import os, signal, sys, time
+def say(text):  # a signal may come while print() prints, which print() does not stand
+    os.write(2, (text + "\\n").encode())
 captured, received, dropped = map(int, sys.argv[1:4])
 def now(*_):
     global captured
-    print(f"tcpdump: {captured} packets captured, {received} packets received by filter, {dropped} packets dropped by kernel",
-          file=sys.stderr, flush=True)
+    say(f"tcpdump: {captured} packets captured, {received} packets received by filter, {dropped} packets dropped by kernel")
     captured = min(captured + 40, received - dropped)
 def end(*_):
-    print(f"{captured} packets captured\\n{received} packets received by filter\\n{dropped} packets dropped by kernel",
-          file=sys.stderr, flush=True)
+    say(f"{captured} packets captured\\n{received} packets received by filter\\n{dropped} packets dropped by kernel")
     sys.exit(0)
 signal.signal(signal.SIGUSR1, now)
 signal.signal(signal.SIGINT, end)
-print("tcpdump: listening on h1-eth0, link-type EN10MB (Ethernet), snapshot length 96 bytes", file=sys.stderr, flush=True)
+say("tcpdump: listening on h1-eth0, link-type EN10MB (Ethernet), snapshot length 96 bytes")
 while True:
     time.sleep(1)
 """
