@@ -182,9 +182,9 @@ class _Pieces:
         by_mark = np.bincount(marks, weights=seen_bytes)
         twice = self.times_seen[low:high] - 1
         begins_here = (self.stream.seq >= begin) & (self.stream.seq < end)
-        last = int(packets.max())
+        last = int(np.max(packets))
         return _Seen(
-            first_ns=int(self.stream.time_ns[packets.min()]),
+            first_ns=int(self.stream.time_ns[np.min(packets)]),
             complete_ns=int(self.stream.time_ns[last]) if seen.all() else None,
             unique_bytes=int(seen_bytes.sum()),
             again_bytes=int((np.maximum(twice, 0) * width).sum()),
