@@ -58,8 +58,9 @@ outside() {
 
 leave() {
     local pid
-    for pid in $world $wire; do # by --kill-child, everything inside ends with the first
-        kill "$pid" 2>/dev/null || true
+    # By --kill-child, everything inside ends with the first, which is deaf to gentler signals.
+    for pid in $world $wire; do
+        kill -KILL "$pid" 2>/dev/null || true
         wait "$pid" 2>/dev/null || true
     done
     rm -rf --one-file-system "$work"
