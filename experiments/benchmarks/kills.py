@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from echelonflow.errors import EXIT_BAD_INPUT, RunError
 from experiments.benchmarks import Figure, Say
 from testbed import preflight
 from testbed.processes import alive, descendants
@@ -67,6 +68,8 @@ def _kill(file: Path, out: Path, words: str, rng: random.Random) -> str | None:
     victim = process.pid
     if words:
         found = _wait(lambda: next((p for p, line in descendants(process.pid).items() if words in line), 0), process)
+        if not found and process.wait() == EXIT_BAD_INPUT:
+            raise RunError("`echelon run` refused to start; is another emulation running on this machine?")
         if not found:
             return f"no process with {words!r} came up"
         victim = found
