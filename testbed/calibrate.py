@@ -24,6 +24,7 @@ MAX_ERROR = 0.03
 PORT = 5000
 """Below the ports of runs (echelonflow.declare.DATA_PORT)."""
 START_S = 0.25
+"""From the order to measure until a link is filled, at least; more where programs start slowly."""
 WARM_UP_S = 0.25
 WINDOW_S = 0.5
 LEAST_SEGMENTS = 100
@@ -99,20 +100,30 @@ def calibrate(net: EmulatedNetwork, max_error: float = MAX_ERROR) -> list[dict[s
     and the least error is reported. Raises RunError where packets do not get through.
     """
     found = []
+    start_up_s = _start_up_s(net)
     for trial in trials(net.network):
+        # On an emulated processor a program takes seconds to start: the window must not open before it has.
+        start_s = max(START_S, 2 * start_up_s * 2 * len(trial.pairs))
         tries: list[dict[str, Any]] = []
         while len(tries) < ATTEMPTS and not (tries and tries[-1]["ok"]):
-            tries.append(_measure(net, trial, max_error))
+            tries.append(_measure(net, trial, start_s, max_error))
         best = min(tries, key=lambda entry: abs(entry["error"]))
         found.append({**best, "attempts": len(tries)})
     return found
 
 
-def _measure(net: EmulatedNetwork, trial: Trial, max_error: float) -> dict[str, Any]:
+def _start_up_s(net: EmulatedNetwork) -> float:
+    """How long a measuring end takes from the order until it could begin."""
+    begin_s = time.monotonic()
+    _start(net, net.network.hosts[0], ["--help"]).communicate()
+    return time.monotonic() - begin_s
+
+
+def _measure(net: EmulatedNetwork, trial: Trial, start_s: float, max_error: float) -> dict[str, Any]:
     slowest_Bps = trial.expected_Bps / len(trial.pairs)
     segment = net.network.mtu_bytes
     window_s = max(WINDOW_S, LEAST_SEGMENTS * segment / slowest_Bps)
-    begin_s = time.monotonic() + START_S + WARM_UP_S
+    begin_s = time.monotonic() + start_s + WARM_UP_S
     end_s = begin_s + window_s
     ends = []
     try:

@@ -33,17 +33,19 @@ def receive(port: int, begin_s: float, end_s: float) -> dict[str, float]:
         buffer = bytearray(CHUNK_BYTES)
         first_s = last_s = 0.0
         counted = 0
-        while True:
-            size = connection.recv_into(buffer)
-            now_s = time.monotonic()
-            if size == 0 or now_s >= end_s:
-                break
-            if first_s:
-                counted += size
-                last_s = now_s
-            elif now_s >= begin_s:
-                # Bytes of the first arrival came over the link before the clock was started.
-                first_s = last_s = now_s
+        # The sender may see the end of the window first, and hang up.
+        with contextlib.suppress(ConnectionResetError):
+            while True:
+                size = connection.recv_into(buffer)
+                now_s = time.monotonic()
+                if size == 0 or now_s >= end_s:
+                    break
+                if first_s:
+                    counted += size
+                    last_s = now_s
+                elif now_s >= begin_s:
+                    # Bytes of the first arrival came over the link before the clock was started.
+                    first_s = last_s = now_s
     return {"received_bytes": counted, "span_s": last_s - first_s}
 
 
