@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_VALID, EchelonError, InputError
+from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INVALID, EXIT_VALID, EchelonError, InputError
 from experiments import cli_controller, cli_machine
 
 app = typer.Typer(
@@ -154,7 +154,7 @@ def bench(
 
 def _worse(a: int, b: int) -> int:
     """The exit code that matters more: failed, then bad input, then invalid, then valid."""
-    order = [EXIT_FAILED, EXIT_BAD_INPUT, 3, EXIT_VALID]
+    order = [EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INVALID, EXIT_VALID]
     return min(a, b, key=order.index)
 
 

@@ -45,7 +45,7 @@ def build_dag(spec: JobSpec, link_Bps: float) -> tuple[JobDag, JobNotes]:
             raise InputError(f"profile: paradigm {spec.paradigm} cannot be built from a profile")
         builder = module.from_profile
         given = {"profile": profile.read(find_profile(spec.profile))}
-    bound = bind(_without(builder, set(given)), options, link_Bps)
+    bound = bind(builder, options, link_Bps, given=given)
     dag = builder(**given, **bound)
     original = dag
     if spec.scaling is not None:
@@ -62,18 +62,3 @@ def find_profile(name: str) -> Path:
             return candidate
     there = ", ".join(sorted(path.stem for path in PROFILES.glob("*.json"))) or "none"
     raise InputError(f"profile: there is no file {name!r} and no committed profile of that name; there is: {there}")
-
-
-def _without(builder: Callable[..., Any], names: set[str]) -> Callable[..., Any]:
-    """`builder` as `bind` is to see it: without the parameters that are not the user's to give."""
-    import inspect
-
-    def facade() -> None: ...
-
-    signature = inspect.signature(builder)
-    kept = [p for p in signature.parameters.values() if p.name not in names]
-    facade.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
-    import typing
-
-    facade.__annotations__ = {k: v for k, v in typing.get_type_hints(builder).items() if k not in names}
-    return facade

@@ -11,7 +11,7 @@ import inspect
 import math
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from echelonflow.errors import InputError
@@ -20,13 +20,19 @@ from echelonflow.units import parse_duration_s, parse_rate_bps, parse_size_bytes
 _OF_LINK = " of link"
 
 
-def bind(builder: Callable[..., Any], written: Mapping[str, Any], link_Bps: float | None = None) -> dict[str, Any]:
+def bind(
+    builder: Callable[..., Any],
+    written: Mapping[str, Any],
+    link_Bps: float | None = None,
+    given: Collection[str] = (),
+) -> dict[str, Any]:
     """Keyword arguments for `builder` from the mapping a user wrote.
 
-    `link_Bps` is what "of link" refers to (payload bytes/s), None where it may not be used. Raises one
+    `link_Bps` is what "of link" refers to (payload bytes/s), None where it may not be used; parameters in
+    `given` are not the user's to write. Raises one
     InputError that lists every fault, each on a line as "key: what is wrong".
     """
-    parameters = inspect.signature(builder).parameters
+    parameters = {n: p for n, p in inspect.signature(builder).parameters.items() if n not in given}
     hints = typing.get_type_hints(builder)
     by_key = {_key_of(name): name for name in parameters}
     faults, bound = [], {}
