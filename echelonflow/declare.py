@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from echelonflow.dag import Job
@@ -15,19 +16,23 @@ MAX_FLOWS = 50_000
 
 
 def declarations(jobs: Sequence[Job], run_index: int = 0) -> list[Declare]:
-    """The groups of all jobs in order, each flow with a TCP source port of its own.
+    """The groups of all jobs in order, each flow with a TCP source port that no other flow of its host has.
 
-    Flows between ranks on one host are left out: they do not touch the network. Raises InputError where
-    there are more flows than ports.
+    A host's ports are consecutive, and those of hosts begin apart: so that the flows that meet at an egress, from
+    one host or from several, differ in the low bits that tell a class's queues apart. Flows between ranks on one
+    host are left out: they do not touch the network. Raises InputError where a host has more flows than ports.
     """
     found = []
-    port = FIRST_SOURCE_PORT
+    next_port: dict[str, int] = {}
     for job in jobs:
+        compute_s = math.fsum(step.duration_s for step in job.dag.computes)
         flows: dict[str, list[FlowDeclaration]] = {group.name: [] for group in job.dag.groups}
         for index, transfer in enumerate(job.dag.transfers):
             if job.is_local(transfer):
                 continue
             src, dst = job.hosts_of(transfer)
+            port = next_port.setdefault(src, FIRST_SOURCE_PORT + len(next_port))
+            next_port[src] += 1
             flows[transfer.group].append(
                 FlowDeclaration(
                     flow=transfer.name,
@@ -41,14 +46,14 @@ def declarations(jobs: Sequence[Job], run_index: int = 0) -> list[Declare]:
                     dst_port=DATA_PORT + run_index,
                 )
             )
-            port += 1
         for group in job.dag.groups:
             if flows[group.name]:
-                found.append(
-                    Declare(job.name, group.name, group.kind, group.weight * job.weight, tuple(flows[group.name]))
-                )
-    if port - FIRST_SOURCE_PORT > MAX_FLOWS:
-        raise InputError(
-            f"{port - FIRST_SOURCE_PORT} flows per iteration need as many ports; at most {MAX_FLOWS} can be emulated"
-        )
+                weight = group.weight * job.weight
+                found.append(Declare(job.name, group.name, group.kind, weight, tuple(flows[group.name]), compute_s))
+    for host, port in next_port.items():
+        if port > FIRST_SOURCE_PORT + MAX_FLOWS:
+            raise InputError(
+                f"host {host} sends {port - FIRST_SOURCE_PORT} flows per iteration, which need as many ports; "
+                f"at most {MAX_FLOWS} can be emulated"
+            )
     return found

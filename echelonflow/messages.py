@@ -49,13 +49,17 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Declare:
-    """A group (EchelonFlow) of a job, declared once for all its iterations."""
+    """A group (EchelonFlow) of a job, declared once for all its iterations.
+
+    `compute_s`: GPU-seconds of computation in one iteration of the job, over all ranks; the same in all its groups.
+    """
 
     job: str
     group: str
     kind: str
     weight: float
     flows: tuple[FlowDeclaration, ...]
+    compute_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What a policy sees: every released, unfinished flow at one instant, as arrays.
 
 Arrays, not objects, because a snapshot may carry 100,000 flows. n flows, g EchelonFlows, c Coflows,
-L links. Ragged data (paths, pending bytes) is in compressed rows: row i of `path_link` is
+j jobs, L links. Ragged data (paths, pending bytes) is in compressed rows: row i of `path_link` is
 `path_link[path_start[i]:path_start[i + 1]]`.
 """
 
@@ -27,6 +27,12 @@ class GroupTable:
     """Reference time r: release of the head flow less its offset (earliest estimate until it is released)."""
     incurred_tardiness_s: Floats
     """Largest tardiness among the group's finished flows; minus infinity where none has finished."""
+    job: Ints
+    """g rows of `jobs`."""
+    span_s: Floats
+    """Largest offset of the group's flows: its last ideal finish is reference_s + span_s."""
+    alone_s: Floats
+    """Seconds that all bytes of the group, sent or not, need at its slowest link if nothing else is on it."""
     pending_start: Ints
     """g + 1 entries; declared but unreleased bytes of the group, by link, in compressed rows."""
     pending_link: Ints
@@ -41,6 +47,19 @@ class CoflowTable:
     weight: Floats
     arrival_s: Floats
     """Release of the Coflow's first flow."""
+    sent_bytes: Floats
+    """Bytes that the Coflow's flows have sent, finished ones included: all that a policy without foresight knows."""
+
+
+@dataclass(frozen=True, eq=False)
+class JobTable:
+    """The jobs that have a flow in the snapshot; one row each, j rows."""
+
+    id: Ints
+    compute_s: Floats
+    """GPU-seconds of computation in one iteration, over all ranks; 0 where nobody declared it."""
+    alone_s: Floats
+    """Seconds that the bytes of one iteration need at the job's slowest link if nothing else is on it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +84,7 @@ class Snapshot:
     """L, positive; what a link can carry in payload, not its line rate."""
     groups: GroupTable
     coflows: CoflowTable
+    jobs: JobTable
     link_names: tuple[str, ...] = ()
     """Names for messages; empty or L long."""
 

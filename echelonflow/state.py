@@ -15,7 +15,7 @@ import numpy as np
 from echelonflow.errors import InputError
 from echelonflow.messages import Declare, FlowDeclaration
 from echelonflow.network import Network
-from echelonflow.snapshot import CoflowTable, GroupTable, Snapshot
+from echelonflow.snapshot import CoflowTable, GroupTable, JobTable, Snapshot
 
 FlowKey = tuple[str, int, str]
 """(job, iteration, flow): one flow of one iteration."""
@@ -56,14 +56,34 @@ class GroupRun:
         return self.head_release_s if self.head_release_s < math.inf else self.earliest_s
 
 
+@dataclass(slots=True)
+class CoflowRun:
+    """One Coflow in one iteration, kept until its group has finished."""
+
+    arrival_s: float
+    finished_bytes: int = 0
+
+
 @dataclass(frozen=True)
 class GroupInfo:
-    """A declared group with what follows from it: paths, head offset, the order of its Coflows."""
+    """A declared group with what follows from it: paths, offsets, its bytes on each link and their time alone."""
 
     declaration: Declare
     paths: Mapping[str, tuple[int, ...]]
     flows: Mapping[str, FlowDeclaration]
     head_offset_s: float
+    span_s: float
+    volume_bytes: Mapping[int, int]
+    alone_s: float
+
+
+@dataclass(slots=True)
+class JobInfo:
+    """What all groups of a job add up to."""
+
+    compute_s: float
+    volume_bytes: dict[int, int] = field(default_factory=dict)
+    alone_s: float = 0.0
 
 
 class SchedulerState:
@@ -78,7 +98,8 @@ class SchedulerState:
         self._groups: dict[tuple[str, str], GroupInfo] = {}
         self._group_of: dict[tuple[str, str], GroupInfo] = {}
         self._runs: dict[tuple[str, int, str], GroupRun] = {}
-        self._coflow_arrival_s: dict[tuple[str, int, str], float] = {}
+        self._coflows: dict[tuple[str, int, str], CoflowRun] = {}
+        self._jobs: dict[str, JobInfo] = {}
 
     def declare(self, group: Declare) -> None:
         """Make a group known, for all iterations to come."""
@@ -107,7 +128,15 @@ class SchedulerState:
             if not paths[flow.flow]:
                 raise InputError(f"{what} goes from {flow.src_host} to itself; only flows on the network are declared")
             flows[flow.flow] = flow
-        info = GroupInfo(group, paths, flows, min(flow.offset_s for flow in group.flows))
+        if not (group.compute_s >= 0 and math.isfinite(group.compute_s)):
+            raise InputError(f"group {group.group!r} of job {group.job!r}: compute_s {group.compute_s} is negative")
+        offsets = [flow.offset_s for flow in group.flows]
+        volume = self._volume_bytes(flows, paths)
+        info = GroupInfo(group, paths, flows, min(offsets), max(offsets), volume, self._alone_s(volume))
+        job = self._jobs.setdefault(group.job, JobInfo(group.compute_s))
+        for link, size_bytes in volume.items():
+            job.volume_bytes[link] = job.volume_bytes.get(link, 0) + size_bytes
+        job.alone_s = self._alone_s(job.volume_bytes)
         self._groups[key] = info
         for name in flows:
             self._group_of[group.job, name] = info
@@ -125,8 +154,8 @@ class SchedulerState:
         run.earliest_s = min(run.earliest_s, now_s - flow.offset_s)
         if flow.offset_s == info.head_offset_s:
             run.head_release_s = min(run.head_release_s, now_s - flow.offset_s)
-        coflow = (job, iteration, flow.coflow)
-        self._coflow_arrival_s[coflow] = min(self._coflow_arrival_s.get(coflow, math.inf), now_s)
+        coflow = self._coflows.setdefault((job, iteration, flow.coflow), CoflowRun(now_s))
+        coflow.arrival_s = min(coflow.arrival_s, now_s)
 
     def progress(self, key: FlowKey, sent_bytes: float) -> None:
         """`sent_bytes` of the flow have been acknowledged; never goes back."""
@@ -142,18 +171,20 @@ class SchedulerState:
         run = self._runs[run_key]
         flow = run.active.pop(name).declaration
         run.finished.append((flow, now_s))
+        self._coflows[job, iteration, flow.coflow].finished_bytes += flow.size_bytes
         run.incurred_s = max(finish - run.reference_s - f.offset_s for f, finish in run.finished)
         if len(run.finished) == len(info.flows):
             del self._runs[run_key]
             for coflow in {f.coflow for f in info.flows.values()}:
-                self._coflow_arrival_s.pop((job, iteration, coflow), None)
+                self._coflows.pop((job, iteration, coflow), None)
 
     def withdraw(self, job: str) -> None:
         """Forget a job: its groups, its flows in flight."""
         self._groups = {key: info for key, info in self._groups.items() if key[0] != job}
         self._group_of = {key: info for key, info in self._group_of.items() if key[0] != job}
         self._runs = {key: run for key, run in self._runs.items() if key[0] != job}
-        self._coflow_arrival_s = {key: t for key, t in self._coflow_arrival_s.items() if key[0] != job}
+        self._coflows = {key: run for key, run in self._coflows.items() if key[0] != job}
+        self._jobs.pop(job, None)
 
     @property
     def groups(self) -> Mapping[tuple[str, str], GroupInfo]:
@@ -186,27 +217,30 @@ class SchedulerState:
         rows: list[tuple[int, float, float, float, float, int, int]] = []
         hops: list[int] = []
         path_start = [0]
-        group_rows: list[tuple[int, float, float, float]] = []
+        job_row: dict[str, int] = {}
+        group_rows: list[tuple[int, float, float, float, int, float, float]] = []
         pending_start, pending_link, pending_bytes = [0], list[int](), list[float]()
         coflow_row: dict[tuple[str, int, str], int] = {}
-        coflow_rows: list[tuple[int, float, float]] = []
+        coflow_rows: list[tuple[int, float, float, float]] = []
         for (job, iteration, name), run in self._runs.items():
             if not run.active:
                 continue
             info = self._groups[job, name]
             group_row = len(group_rows)
             first = stable_id(place[job], iteration, min(flow.index for flow in info.flows.values()))
-            group_rows.append((first, info.declaration.weight, run.reference_s, run.incurred_s))
+            weight, row = info.declaration.weight, job_row.setdefault(job, len(job_row))
+            group_rows.append((first, weight, run.reference_s, run.incurred_s, row, info.span_s, info.alone_s))
             for flow_name, active in run.active.items():
                 flow = active.declaration
                 coflow = (job, iteration, flow.coflow)
                 flow_id = stable_id(place[job], iteration, flow.index)
                 if coflow not in coflow_row:
                     coflow_row[coflow] = len(coflow_rows)
-                    coflow_rows.append((flow_id, info.declaration.weight, self._coflow_arrival_s[coflow]))
+                    seen = self._coflows[coflow]
+                    coflow_rows.append((flow_id, weight, seen.arrival_s, float(seen.finished_bytes)))
                 row = coflow_row[coflow]
-                if flow_id < coflow_rows[row][0]:
-                    coflow_rows[row] = (flow_id, *coflow_rows[row][1:])
+                least_id, _, arrival_s, sent_bytes = coflow_rows[row]
+                coflow_rows[row] = (min(least_id, flow_id), weight, arrival_s, sent_bytes + active.sent_bytes)
                 keys.append((job, iteration, flow_name))
                 hops.extend(info.paths[flow_name])
                 path_start.append(len(hops))
@@ -222,8 +256,9 @@ class SchedulerState:
             pending_bytes.extend(waiting.values())
             pending_start.append(len(pending_link))
         columns = list(zip(*rows, strict=True)) or [()] * 7
-        group_columns = list(zip(*group_rows, strict=True)) or [()] * 4
-        coflow_columns = list(zip(*coflow_rows, strict=True)) or [()] * 3
+        group_columns = list(zip(*group_rows, strict=True)) or [()] * 7
+        coflow_columns = list(zip(*coflow_rows, strict=True)) or [()] * 4
+        jobs = [self._jobs[job] for job in job_row]
         floats, ints = np.float64, np.int64
         snapshot = Snapshot(
             now_s=now_s,
@@ -242,6 +277,9 @@ class SchedulerState:
                 weight=np.array(group_columns[1], floats),
                 reference_s=np.array(group_columns[2], floats),
                 incurred_tardiness_s=np.array(group_columns[3], floats),
+                job=np.array(group_columns[4], ints),
+                span_s=np.array(group_columns[5], floats),
+                alone_s=np.array(group_columns[6], floats),
                 pending_start=np.array(pending_start, ints),
                 pending_link=np.array(pending_link, ints),
                 pending_bytes=np.array(pending_bytes, floats),
@@ -250,10 +288,28 @@ class SchedulerState:
                 id=np.array(coflow_columns[0], ints),
                 weight=np.array(coflow_columns[1], floats),
                 arrival_s=np.array(coflow_columns[2], floats),
+                sent_bytes=np.array(coflow_columns[3], floats),
+            ),
+            jobs=JobTable(
+                id=np.array([place[job] for job in job_row], ints),
+                compute_s=np.array([job.compute_s for job in jobs], floats),
+                alone_s=np.array([job.alone_s for job in jobs], floats),
             ),
             link_names=tuple(link.name for link in self.network.links),
         )
         return snapshot, keys
+
+    def _volume_bytes(
+        self, flows: Mapping[str, FlowDeclaration], paths: Mapping[str, tuple[int, ...]]
+    ) -> dict[int, int]:
+        volume: dict[int, int] = {}
+        for name, flow in flows.items():
+            for link in paths[name]:
+                volume[link] = volume.get(link, 0) + flow.size_bytes
+        return volume
+
+    def _alone_s(self, volume_bytes: Mapping[int, int]) -> float:
+        return max(size_bytes / self.network.capacity_Bps[link] for link, size_bytes in volume_bytes.items())
 
     def _info(self, key: FlowKey) -> GroupInfo:
         job, _, name = key

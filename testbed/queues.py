@@ -1,10 +1,15 @@
-"""The queues of every egress, host and switch alike: one HTB tree, eight strict classes by DSCP.
+"""The queues of every egress, host and switch alike: one HTB tree, eight strict classes by DSCP, fair within.
 
 Class c of `echelonflow.classes` is HTB class 1:<10 + c> at prio c. All may borrow up to the link's rate, so
 that a class is served only while no higher one has a packet. HTB serves every class's own `rate` before
 prio counts, hence the leak: a busy lower class gets `GUARANTEED_SHARE` of the link, at least
 `LEAST_GUARANTEED_BPS`, whatever the higher ones do. Packets are told apart by the class selector bits of
 their DSCP; what is not IPv4 (ARP) goes to class 0.
+
+The flows of a data class take turns, byte for byte (deficit round robin): `FLOW_QUEUES` FIFOs, told apart by
+the low bits of the TCP source port, which `echelonflow.declare` deals out with that in mind. In one FIFO for all,
+TCP would share by how many segments each flow happens to have in it, which is chance that lasts. The round robin is
+a second HTB, never at its rate, since many kernels have neither fq, fq_codel, sfq nor drr.
 """
 
 from __future__ import annotations
@@ -28,7 +33,11 @@ LONGEST_SEGMENT_S = 0.004
 SEGMENTS_PER_S = 10_000
 """What a network's switches are asked for at most, all links full: two cores pass some 20,000 to 50,000."""
 
+FLOW_QUEUES = 16
+"""FIFOs of a data class; a power of two. Flows whose source ports are equal modulo this share one."""
+
 _FIRST_CLASS = 10
+_UNLIMITED_BPS = 100_000_000_000
 _CLASS = re.compile(
     r"^class htb 1:([0-9a-f]+) parent 1:1 .*?\n Sent (\d+) bytes (\d+) pkts? \(dropped (\d+)", re.MULTILINE
 )
@@ -53,7 +62,7 @@ def segment_limit_bytes(rates_bps: Sequence[float], mtu_bytes: int) -> int:
 
 
 def queue_bytes(rate_bps: float, mtu_bytes: int, segment_bytes: int, queue_s: float = QUEUE_S) -> int:
-    """Limit of each class's FIFO: `queue_s` of the link, at least ten frames and four of the longest segments."""
+    """Limit of each FIFO: `queue_s` of the link, at least ten frames and four of the longest segments."""
     least = max(LEAST_QUEUE_FRAMES * frame_bytes(mtu_bytes), 4 * segment_bytes)
     return math.ceil(max(rate_bps / 8 * queue_s, least))
 
@@ -75,7 +84,8 @@ def tree_lines(
     # A burst makes up for a timer that fires late; without it every late wake-up is lost capacity.
     burst = math.ceil(max(rate / 8 * BURST_S, 2 * frame_bytes(mtu_bytes)))
     limit = queue_bytes(rate_bps, mtu_bytes, segment_bytes, queue_s)
-    own = f"burst {frame_bytes(mtu_bytes)} cburst {burst} quantum {max(frame_bytes(mtu_bytes), segment_bytes)}"
+    quantum = max(frame_bytes(mtu_bytes), segment_bytes)
+    own = f"burst {frame_bytes(mtu_bytes)} cburst {burst} quantum {quantum}"
     lines = [
         f"qdisc add dev {interface} root handle 1: htb default {_FIRST_CLASS + CONTROL_CLASS:x}",
         f"class add dev {interface} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit burst {burst} cburst {burst}",
@@ -86,8 +96,26 @@ def tree_lines(
         match = f"match ip dsfield {dscp_of_class(c) << 2:#04x} 0xe0"
         lines += [
             f"class add dev {interface} parent 1:1 classid 1:{minor} htb {rates}",
-            f"qdisc add dev {interface} parent 1:{minor} handle {minor}: bfifo limit {limit}",
             f"filter add dev {interface} parent 1: protocol ip prio 1 u32 {match} flowid 1:{minor}",
+        ]
+        if c == CONTROL_CLASS:
+            lines.append(f"qdisc add dev {interface} parent 1:{minor} handle {minor}: bfifo limit {limit}")
+        else:
+            lines += _flow_queue_lines(interface, minor, quantum, limit)
+    return lines
+
+
+def _flow_queue_lines(interface: str, minor: str, quantum: int, limit: int) -> list[str]:
+    """Lines that put `FLOW_QUEUES` FIFOs of `limit` bytes under class 1:`minor`, served `quantum` bytes a turn."""
+    rates = f"rate {_UNLIMITED_BPS}bit quantum {quantum}"
+    lines = [f"qdisc add dev {interface} parent 1:{minor} handle {minor}: htb default 1"]
+    for k in range(FLOW_QUEUES):
+        leaf = f"{minor}:{k + 1:x}"
+        match = f"match ip sport {k} {FLOW_QUEUES - 1:#06x}"
+        lines += [
+            f"class add dev {interface} parent {minor}: classid {leaf} htb {rates}",
+            f"qdisc add dev {interface} parent {leaf} bfifo limit {limit}",
+            f"filter add dev {interface} parent {minor}: protocol ip prio 1 u32 {match} flowid {leaf}",
         ]
     return lines
 

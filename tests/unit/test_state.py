@@ -122,3 +122,29 @@ def test_a_withdrawn_job_is_forgotten(state):
     state.withdraw("job")
     assert state.active == []
     assert not state.groups
+
+
+def test_a_coflow_remembers_what_its_finished_flows_have_sent():
+    state = SchedulerState(NETWORK)
+    state.declare(Declare("job", "g", "test", 1.0, (flow("a", 0, coflow="c"), flow("b", 1, coflow="c"))))
+    for name in "ab":
+        state.release(("job", 0, name), 0.0)
+    state.progress(("job", 0, "b"), 300.0)
+    state.finish(("job", 0, "a"), 1.0)
+    assert state.snapshot(1.0)[0].coflows.sent_bytes.tolist() == [1300.0]
+
+
+def test_groups_and_jobs_say_how_long_they_would_take_alone():
+    state = SchedulerState(NETWORK)  # 8 Mbit/s
+    capacity_Bps = NETWORK.capacity_Bps[0]
+    state.declare(Declare("job", "g", "test", 1.0, (flow("a", 0), flow("b", 1, 3.0, dst="h3")), compute_s=4.0))
+    state.declare(Declare("job", "h", "test", 1.0, (flow("c", 2, 1.0, 500, dst="h3"),), compute_s=4.0))
+    for name in "abc":
+        state.release(("job", 0, name), 0.0)
+    state.finish(("job", 0, "a"), 1.0)
+    snapshot, _ = state.snapshot(1.0)
+    assert snapshot.groups.span_s.tolist() == [3.0, 1.0]
+    assert (snapshot.groups.alone_s * capacity_Bps).tolist() == pytest.approx([2000.0, 500.0])
+    assert snapshot.groups.job.tolist() == [0, 0]
+    assert (snapshot.jobs.alone_s * capacity_Bps).tolist() == pytest.approx([2500.0])
+    assert snapshot.jobs.compute_s.tolist() == [4.0]

@@ -30,12 +30,32 @@ def test_each_class_has_a_strict_place_a_queue_and_a_filter():
     leaves = [line for line in lines if "parent 1:1 " in line]
     assert words_after(leaves, "prio", "htb") == [str(c) for c in range(CLASSES)]
     assert words_after(leaves, "ceil", "htb") == ["100000000bit"] * CLASSES
-    assert len([line for line in lines if "bfifo" in line]) == CLASSES
+    assert words_after(lines, "parent", "bfifo limit")[0] == "1:a"
+
+
+def test_flows_of_a_data_class_take_turns_in_queues_told_apart_by_source_port():
+    lines = queues.tree_lines("h1-eth0", 100e6, 1500, 3000)
+    for c in range(1, CLASSES):
+        own = [line for line in lines if f"parent {10 + c:x}:" in line]
+        leaves = words_after(own, "classid", "class add")
+        assert len(leaves) == queues.FLOW_QUEUES
+        assert words_after(own, "parent", "filter") == [f"{10 + c:x}:"] * queues.FLOW_QUEUES
+        assert words_after(own, "quantum", "class add") == ["3000"] * queues.FLOW_QUEUES
+        assert words_after(lines, "parent", "bfifo")[1:].count(leaves[0]) == 1
+        ports = range(10_000, 10_000 + 3 * queues.FLOW_QUEUES)
+        caught = [[to for to, (value, mask) in sport_filters(own).items() if port & mask == value] for port in ports]
+        assert [len(to) for to in caught] == [1] * len(ports)
+        assert len({to[0] for to in caught[: queues.FLOW_QUEUES]}) == queues.FLOW_QUEUES
+
+
+def sport_filters(lines):
+    words = [line.split() for line in lines if " sport " in line]
+    return {w[-1]: (int(w[w.index("sport") + 1]), int(w[w.index("sport") + 2], 16)) for w in words}
 
 
 @pytest.mark.parametrize("dscp", range(64))
 def test_every_dscp_is_caught_by_the_filter_of_its_class_alone(dscp):
-    lines = [line for line in queues.tree_lines("x", 1e6, 1500, 1514) if line.startswith("filter")]
+    lines = [line for line in queues.tree_lines("x", 1e6, 1500, 1514) if "dsfield" in line]
     caught = [
         int(line.rsplit(":", 1)[1], 16) - 10
         for line in lines
