@@ -418,7 +418,7 @@ def _messages(settings: list[tuple[int, Setting]]) -> list[SendTo]:
 def digest(snapshot: Snapshot) -> str:
     """Hash of the time and all arrays of a snapshot: equal digests mean equal inputs."""
     found = hashlib.blake2b(np.float64(snapshot.now_s).tobytes(), digest_size=8)
-    for table in (snapshot, snapshot.groups, snapshot.coflows):
+    for table in (snapshot, snapshot.groups, snapshot.coflows, snapshot.jobs):
         for column in dataclasses.fields(table):
             value = getattr(table, column.name)
             if isinstance(value, np.ndarray):

