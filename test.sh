@@ -5,7 +5,7 @@
 # ECHELON_REQUIRE_EMULATION=1 makes a skipped emulation test a failure (CI sets it where the machine can emulate).
 set -euo pipefail
 cd "$(dirname "$0")"
-scripts/setup.sh
+scripts/setup.sh --dev
 
 echo "== style, types, import contracts"
 .venv/bin/ruff check .

@@ -48,6 +48,7 @@ for suite in "$@"; do
     timed "$suite: minimal root" make_root "$suite"
     timed "$suite: scripts/setup.sh" in_root "$work/$suite" scripts/setup.sh
     timed "$suite: scripts/setup.sh again" in_root "$work/$suite" scripts/setup.sh
+    timed "$suite: scripts/setup.sh --dev" in_root "$work/$suite" scripts/setup.sh --dev
     timed "$suite: ./test.sh tests/unit" in_root "$work/$suite" ./test.sh tests/unit -q
     timed "$suite: echelon, simulated" in_root "$work/$suite" \
         .venv/bin/echelon run --backend fluid experiments/smoke.yaml

@@ -2,18 +2,20 @@
 # Installs everything the testbed needs, idempotently: distribution packages (as root or by sudo)
 # and a virtual environment in .venv. Nothing goes into the system's Python.
 #
-#   scripts/setup.sh              all that run.sh and test.sh need
+#   scripts/setup.sh              all that run.sh needs
+#   scripts/setup.sh --dev        also what test.sh needs: pytest, ruff, mypy, ...
 #   scripts/setup.sh --profile    also PyTorch and transformers, for `echelon profile`
 #   scripts/setup.sh --no-system  skip distribution packages (simulation only, no root needed)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-with_profile=no with_system=yes
+extras=(emulation os-ken) with_system=yes
 for argument in "$@"; do
     case "$argument" in
-        --profile) with_profile=yes ;;
+        --dev) extras+=(dev) ;;
+        --profile) extras+=(profile) ;;
         --no-system) with_system=no ;;
-        -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
         *) echo "setup.sh: unknown option '$argument'; see --help" >&2; exit 2 ;;
     esac
 done
@@ -47,20 +49,31 @@ install_system_packages() {
         "${missing[@]}" >/dev/null
 }
 
+# True where every one of the wanted extras was installed from these very requirements.
+all_installed() {
+    local extra
+    [ -f "$stamp" ] && [ "$(head -n 1 "$stamp")" = "$fingerprint" ] || return
+    for extra in "${extras[@]}"; do
+        grep -qx "$extra" "$stamp" || return
+    done
+}
+
 install_python_packages() {
-    local extras="emulation,os-ken,dev" stamp=.venv/.installed fingerprint
-    [ "$with_profile" = yes ] && extras="$extras,profile"
-    fingerprint="$extras $(cat setup.py scripts/build-constraints.txt | sha256sum | cut -d' ' -f1)"
-    if [ -f "$stamp" ] && [[ "$(cat "$stamp")" == "$fingerprint" ]]; then return; fi
+    local stamp=.venv/.installed fingerprint wanted
+    fingerprint=$(cat setup.py scripts/build-constraints.txt | sha256sum | cut -d' ' -f1)
+    if all_installed; then return; fi
+    # What was installed before stays, and is brought up to date with the rest.
+    [ ! -f "$stamp" ] || mapfile -t extras < <(printf '%s\n' "${extras[@]}" $(sed 1d "$stamp") | sort -u)
+    wanted=$(IFS=,; echo "${extras[*]}")
     if [ ! -x .venv/bin/python ]; then
         say "creating .venv with $("$PYTHON" --version)"
         "$PYTHON" -m venv .venv
     fi
-    say "installing Python packages ($extras)"
+    say "installing Python packages ($wanted)"
     # --build-constraint (pip >= 25.3) is what keeps ryu 4.34 buildable.
     .venv/bin/pip install --quiet --upgrade 'pip>=25.3'
-    .venv/bin/pip install --quiet --build-constraint scripts/build-constraints.txt -e ".[$extras]"
-    echo "$fingerprint" >"$stamp"
+    .venv/bin/pip install --quiet --build-constraint scripts/build-constraints.txt -e ".[$wanted]"
+    printf '%s\n' "$fingerprint" "${extras[@]}" >"$stamp"
 }
 
 [ "$with_system" = yes ] && install_system_packages
