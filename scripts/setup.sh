@@ -63,7 +63,7 @@ install_python_packages() {
     fingerprint=$(cat setup.py scripts/build-constraints.txt | sha256sum | cut -d' ' -f1)
     if all_installed; then return; fi
     # What was installed before stays, and is brought up to date with the rest.
-    [ ! -f "$stamp" ] || mapfile -t extras < <(printf '%s\n' "${extras[@]}" $(sed 1d "$stamp") | sort -u)
+    [ ! -f "$stamp" ] || mapfile -t extras < <({ printf '%s\n' "${extras[@]}"; sed 1d "$stamp"; } | sort -u)
     wanted=$(IFS=,; echo "${extras[*]}")
     if [ ! -x .venv/bin/python ]; then
         say "creating .venv with $("$PYTHON" --version)"
