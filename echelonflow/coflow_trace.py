@@ -84,3 +84,24 @@ class CoflowTrace:
         for row in np.flatnonzero(bad)[:1]:
             owner = self.coflow_id[row if coflow is None else coflow[row]]
             raise InputError(f"{self.name}: Coflow {owner} " + words.format(values[row]))
+
+
+@dataclass(frozen=True, eq=False)
+class TraceRecord:
+    """What a policy made of a trace; rows as in the trace, seconds from the trace's zero."""
+
+    policy: str
+    repeat: int
+    arrival_s: Floats
+    """c."""
+    finish_s: Floats
+    """c; when the last flow of each Coflow ended."""
+    flow_finish_s: Floats
+    """n."""
+    events: int
+    """Moments at which anything happened."""
+
+    @property
+    def completion_s(self) -> Floats:
+        """Coflow completion times: c."""
+        return self.finish_s - self.arrival_s

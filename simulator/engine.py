@@ -1,0 +1,209 @@
+"""The event loop: between two events every flow has a constant rate, so the next event is known.
+
+There is no time step. An event is a flow that runs empty, something that the source of flows does by itself (a
+computation ends, a Coflow arrives), a policy's answer that expires, or a decision that takes effect.
+Whatever happens at one moment is one event, and a policy decides at most once in it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from echelonflow.allocation import Allocation
+from echelonflow.errors import RunError
+from echelonflow.policies import Policy
+from echelonflow.snapshot import Floats, Ints, Snapshot
+from simulator.flows import Flows
+from simulator.realism import UNDECIDED, Realism, fold_rows, leftovers, shared_by_class
+
+IDLE_DECISIONS = 1000
+"""So many decisions in a row that only their own expiry brought about must move something."""
+_MOVED_SHARE = 1e-9
+"""Share of the bytes in flight below which so many decisions have moved nothing."""
+
+
+class Source(Protocol):
+    """Where flows come from and go to: training jobs, or a trace."""
+
+    def next_s(self) -> float:
+        """When it does something by itself next; infinite if never."""
+
+    def run(self, now_s: float) -> None:
+        """Do what is due."""
+
+    def take_released(self) -> tuple[Ints, Floats]:
+        """Handles and sizes in bytes of the flows released since the last call."""
+
+    def end(self, handle: Ints, start_s: Floats, now_s: float) -> None:
+        """These flows have run empty, in this order."""
+
+    def snapshot(self, flows: Flows, now_s: float) -> tuple[Snapshot, Ints | None]:
+        """What the policy sees, and the row of `flows` that each of its rows is (None: the same rows)."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Decision:
+    """A decision on its way: from `effective_s` on the flows called `handle` have these rates and classes."""
+
+    effective_s: float
+    handle: Ints
+    rates_Bps: Floats
+    traffic_class: Ints
+
+
+class Engine:
+    """Runs a source's flows under a policy until there is nothing left to happen.
+
+    `run` raises PolicyError if the policy fails or allocates too much, RunError if nothing moves any more.
+    """
+
+    def __init__(self, source: Source, policy: Policy, realism: Realism) -> None:
+        self.now_s = 0.0
+        self.events = 0
+        self.decisions = 0
+        self._source = source
+        self._policy = policy
+        self._realism = realism
+        self._classes = realism.classes if realism.folds(policy.enforcer) else None
+        self._ideal = self._classes is None and realism.decision_latency_s == 0
+        self._flows = Flows()
+        self._expires_s = math.inf
+        self._on_their_way: deque[_Decision] = deque()
+        self._idle = 0
+        self._idle_bytes = 0.0
+
+    def run(self, on_progress: Callable[[float], None] | None = None) -> None:
+        """Until no flow is in flight and the source has nothing left to do."""
+        while True:
+            self._event()
+            if on_progress is not None:
+                on_progress(self.now_s)
+            next_s = self._next_s()
+            if next_s == math.inf:
+                break
+            self._flows.move(next_s - self.now_s)
+            self.now_s = next_s
+        if len(self._flows):
+            raise RunError(
+                f"simulation is stuck at {self.now_s:.6g} s: policy {self._policy.name} gives none of "
+                f"{len(self._flows)} flows a rate and nothing else will happen"
+            )
+
+    def _next_s(self) -> float:
+        effective_s = self._on_their_way[0].effective_s if self._on_their_way else math.inf
+        return min(self.now_s + self._flows.shortest_s(), self._source.next_s(), self._expires_s, effective_s)
+
+    def _event(self) -> None:
+        """All that happens now: flows end and come, decisions are made and take effect."""
+        self.events += 1
+        changed = self._retire()
+        self._source.run(self.now_s)
+        changed = self._admit() or changed
+        expired = self.now_s >= self._expires_s
+        self._guard(only_expired=expired and not changed)
+        if changed or expired:
+            self._decide()
+        took_effect = self._enact()
+        if not self._ideal and (changed or took_effect):
+            self._share()
+
+    def _retire(self) -> bool:
+        empty = self._flows.empty(self.now_s)
+        if not empty.size:
+            return False
+        handle, start_s = self._flows.handle[empty], self._flows.start_s[empty]
+        left = np.ones(len(self._flows), bool)
+        left[empty] = False
+        self._flows.keep(np.flatnonzero(left))
+        self._source.end(handle, start_s, self.now_s)
+        return True
+
+    def _admit(self) -> bool:
+        handle, size_bytes = self._source.take_released()
+        if len(handle):
+            self._flows.add(handle, size_bytes)
+        return len(handle) > 0
+
+    def _decide(self) -> None:
+        self._expires_s = math.inf
+        if not len(self._flows):
+            return
+        self.decisions += 1
+        flows = self._flows
+        snapshot, rows = self._source.snapshot(flows, self.now_s)
+        allocation = self._policy(snapshot)
+        self._expires_s = allocation.valid_until_s
+        rates = _placed(allocation.rates_Bps, rows)
+        if self._ideal:
+            flows.set_rates(rates, self.now_s)
+            return
+        if self._classes is not None:
+            in_force = flows.decided_class if rows is None else flows.decided_class[rows]
+            flows.decided_class = _placed(fold_rows(allocation, in_force, self._classes), rows)
+        else:
+            flows.decided_class = np.zeros(len(flows), np.int64)
+        effective_s = self.now_s + self._realism.decision_latency_s
+        self._on_their_way.append(_Decision(effective_s, flows.handle, rates, flows.decided_class))
+
+    def _enact(self) -> bool:
+        """Put in force what has become due; returns whether anything has."""
+        due = False
+        while self._on_their_way and self._on_their_way[0].effective_s <= self.now_s:
+            decision, due = self._on_their_way.popleft(), True
+            rows, places = self._flows.rows_of(decision.handle)
+            self._flows.allow(rows, decision.rates_Bps[places], decision.traffic_class[places])
+        return due
+
+    def _share(self) -> None:
+        """Rates that follow from what is in force, for the flows that there are."""
+        flows = self._flows
+        if not len(flows):
+            return
+        undecided = flows.traffic_class == UNDECIDED
+        wait = self._realism.undecided == "wait"
+        if self._classes is None and (wait or not undecided.any()):
+            flows.set_rates(np.where(undecided, 0.0, flows.allowed_Bps), self.now_s)
+            return
+        snapshot, rows = self._source.snapshot(flows, self.now_s)
+        order = np.arange(len(flows)) if rows is None else rows
+        if self._classes is not None:
+            traffic_class = flows.traffic_class if wait else np.where(undecided, self._classes - 1, flows.traffic_class)
+            rates = shared_by_class(snapshot, traffic_class[order])
+        else:
+            rates = np.where(undecided, 0.0, flows.allowed_Bps)[order]
+            unserved = np.flatnonzero(undecided[order])
+            rates[unserved] = leftovers(snapshot, rates, unserved)
+        flows.set_rates(_placed(rates, rows), self.now_s)
+
+    def _guard(self, *, only_expired: bool) -> None:
+        """Raise RunError where decisions expire again and again and nothing moves."""
+        if not only_expired:
+            self._idle = 0
+            return
+        in_flight = float(self._flows.remaining_bytes.sum())
+        if self._idle == 0:
+            self._idle_bytes = in_flight
+        self._idle += 1
+        if self._idle <= IDLE_DECISIONS:
+            return
+        if in_flight > self._idle_bytes * (1 - _MOVED_SHARE):
+            raise RunError(
+                f"simulation makes no progress at {self.now_s:.6g} s: policy {self._policy.name} let its answer expire "
+                f"{IDLE_DECISIONS} times in a row, and {len(self._flows)} flows have hardly moved"
+            )
+        self._idle = 0
+
+
+def _placed(values: np.ndarray, rows: Ints | None) -> np.ndarray:
+    """`values` of a snapshot's rows, in the order of the flows' rows."""
+    if rows is None:
+        return values
+    placed = np.empty_like(values)
+    placed[rows] = values
+    return placed

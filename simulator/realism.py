@@ -1,0 +1,84 @@
+"""What keeps a real system from doing exactly what a policy says, as parameters of a simulation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from echelonflow.allocation import Allocation
+from echelonflow.classes import fold
+from echelonflow.errors import InputError
+from echelonflow.fill import max_min, stages_of
+from echelonflow.snapshot import Floats, Ints, Snapshot
+
+MAX_CLASSES = 8
+UNDECIDED = -1
+"""Traffic class of a flow that no decision has reached yet."""
+
+Enforcer = Literal["auto", "priority", "rate"]
+
+
+@dataclass(frozen=True)
+class Realism:
+    """How far a simulation departs from the ideal, in which every decided rate is in force at once.
+
+    `classes` is the number of classes that carry data (1 to 8; the testbed has 7, and an eighth for acknowledgements);
+    None stands for as many as there are places in the order, with rates as allocated. With classes, a policy that is
+    enforced by `priority` is folded into them as the controller does it: strict priority between them, and
+    fair sharing within one, whatever rates the policy wants. One that is enforced by `rate` gets its rates.
+    `enforcer="auto"` is the policy's own. A decision takes effect `decision_latency_s` after the snapshot it was
+    made of. A flow that no decision has reached yet waits, as the testbed's agents let it, or with
+    `undecided="last-class"` takes what all others leave. Raises InputError for values out of range.
+    """
+
+    classes: int | None = None
+    decision_latency_s: float = 0.0
+    enforcer: Enforcer = "auto"
+    undecided: Literal["wait", "last-class"] = "wait"
+
+    def __post_init__(self) -> None:
+        if self.classes is not None and not 1 <= self.classes <= MAX_CLASSES:
+            raise InputError(f"classes is {self.classes}; it must lie in 1 to {MAX_CLASSES}")
+        if not (self.decision_latency_s >= 0 and math.isfinite(self.decision_latency_s)):
+            raise InputError(f"decision latency is {self.decision_latency_s} s; it is finite and not negative")
+        if self.enforcer not in {"auto", "priority", "rate"}:
+            raise InputError(f"enforcer is {self.enforcer!r}; it must be auto, priority or rate")
+        if self.undecided not in {"wait", "last-class"}:
+            raise InputError(f"undecided is {self.undecided!r}; it must be wait or last-class")
+
+    def folds(self, policy_enforcer: str) -> bool:
+        """Whether a policy with this enforcer has its order folded into classes."""
+        enforcer = policy_enforcer if self.enforcer == "auto" else self.enforcer
+        return self.classes is not None and enforcer == "priority"
+
+
+EXACT = Realism()
+
+
+def fold_rows(allocation: Allocation, in_force: Ints, classes: int) -> Ints:
+    """The class (0 is served first) of each row, changing as few of those `in_force` as the order allows."""
+    ranks = {str(row): rank for row, rank in enumerate(allocation.rank.tolist())}
+    now = {str(row): value for row, value in enumerate(in_force.tolist()) if value != UNDECIDED}
+    chosen = fold(ranks, now, range(classes))
+    return np.fromiter((chosen[str(row)] for row in range(len(ranks))), np.int64, len(ranks))
+
+
+def shared_by_class(snapshot: Snapshot, traffic_class: Ints) -> Floats:
+    """Rates where lower classes are served first and the flows of one class share fairly; UNDECIDED ones wait."""
+    residual = snapshot.capacity_Bps.copy()
+    rates = np.zeros(snapshot.flows)
+    decided = np.flatnonzero(traffic_class != UNDECIDED)
+    for stage in stages_of(traffic_class[decided]):
+        rows = decided[stage]
+        rates[rows] = max_min(snapshot, rows, np.ones(len(rows)), residual)
+    return rates
+
+
+def leftovers(snapshot: Snapshot, rates_Bps: Floats, rows: Ints) -> Floats:
+    """Fair rates of `rows` out of what `rates_Bps` leaves unused."""
+    load = np.bincount(snapshot.path_link, weights=rates_Bps[snapshot.hop_flow()], minlength=snapshot.links)
+    residual = np.maximum(snapshot.capacity_Bps - load, 0.0)
+    return max_min(snapshot, rows, np.ones(len(rows)), residual)
