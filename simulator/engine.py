@@ -15,7 +15,6 @@ from typing import Protocol
 
 import numpy as np
 
-from echelonflow.allocation import Allocation
 from echelonflow.errors import RunError
 from echelonflow.policies import Policy
 from echelonflow.snapshot import Floats, Ints, Snapshot

@@ -1,0 +1,128 @@
+"""Training jobs as a source of flows: computations end, flows are released and end, as their DAGs say."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from echelonflow.dag import Compute, Job, Transfer
+from echelonflow.declare import declarations
+from echelonflow.errors import RunError
+from echelonflow.messages import FlowDeclaration
+from echelonflow.network import Network
+from echelonflow.progress import JobProgress, StepKey
+from echelonflow.records import ComputeRecord, FlowRecord, RunRecord
+from echelonflow.snapshot import Floats, Ints, Snapshot
+from echelonflow.state import FlowKey, SchedulerState
+from simulator.flows import Flows
+
+_BEGIN: StepKey = (0, "")
+"""In the calendar: the job starts."""
+
+
+class TrainingJobs:
+    """All iterations of some jobs. Writes what happens into a run record."""
+
+    def __init__(self, jobs: Sequence[Job], network: Network, record: RunRecord) -> None:
+        self._jobs = list(jobs)
+        self._progress = [JobProgress(job) for job in jobs]
+        self._state = SchedulerState(network)
+        self._record = record
+        place = {job.name: i for i, job in enumerate(jobs)}
+        self._declared: list[dict[str, tuple[FlowDeclaration, str, str]]] = [{} for _ in jobs]
+        for group in declarations(jobs):
+            self._state.declare(group)
+            for flow in group.flows:
+                self._declared[place[group.job]][flow.flow] = (flow, group.group, group.kind)
+        self._calendar: list[tuple[float, int, int, StepKey, float]] = []
+        """Heap of (end, sequence number, job, step, start): computations under way."""
+        self._sequence = 0
+        self._released: list[tuple[int, float]] = []
+        self._handles = 0
+        self._in_flight: dict[int, tuple[int, FlowKey, float]] = {}
+        """By handle: job, key, release."""
+        self._handle: dict[FlowKey, int] = {}
+        for i, job in enumerate(jobs):
+            self._schedule(job.start_s, i, _BEGIN, job.start_s)
+
+    def next_s(self) -> float:
+        return self._calendar[0][0] if self._calendar else math.inf
+
+    def run(self, now_s: float) -> None:
+        while self._calendar and self._calendar[0][0] <= now_s:
+            _, _, i, step, start_s = heapq.heappop(self._calendar)
+            self._end_step(i, step, start_s, now_s)
+
+    def take_released(self) -> tuple[Ints, Floats]:
+        released, self._released = self._released, []
+        return (
+            np.array([handle for handle, _ in released], np.int64),
+            np.array([size_bytes for _, size_bytes in released], np.float64),
+        )
+
+    def end(self, handle: Ints, start_s: Floats, now_s: float) -> None:
+        for h, start in zip(handle.tolist(), start_s.tolist(), strict=True):
+            i, key, release_s = self._in_flight.pop(h)
+            del self._handle[key]
+            self._state.finish(key, now_s)
+            job, iteration, name = key
+            d, group, kind = self._declared[i][name]
+            self._record.flows.append(
+                FlowRecord(
+                    job, iteration, name, group, kind, d.coflow, d.src_host, d.dst_host, d.src_port, d.dst_port,
+                    d.size_bytes, d.offset_s, release_s, start, now_s, d.size_bytes, d.size_bytes,
+                )
+            )  # fmt: skip
+            self._begin(i, self._progress[i].finish(iteration, name), now_s)
+
+    def snapshot(self, flows: Flows, now_s: float) -> tuple[Snapshot, Ints | None]:
+        for h, sent_bytes in zip(flows.handle.tolist(), flows.sent_bytes.tolist(), strict=True):
+            self._state.progress(self._in_flight[h][1], sent_bytes)
+        snapshot, keys = self._state.snapshot(now_s)
+        handle = np.fromiter((self._handle[key] for key in keys), np.int64, len(keys))
+        return snapshot, np.searchsorted(flows.handle, handle)
+
+    def check_done(self) -> None:
+        """RunError unless every job has come to its end."""
+        for job, progress in zip(self._jobs, self._progress, strict=True):
+            if not progress.done:
+                raise RunError(f"simulation ended but job {job.name} still waits: its DAG never lets it go on")
+
+    def _schedule(self, end_s: float, job: int, step: StepKey, start_s: float) -> None:
+        heapq.heappush(self._calendar, (end_s, self._sequence, job, step, start_s))
+        self._sequence += 1
+
+    def _end_step(self, i: int, key: StepKey, start_s: float, now_s: float) -> None:
+        job, progress = self._jobs[i], self._progress[i]
+        if key == _BEGIN:
+            self._begin(i, progress.start(), now_s)
+            return
+        iteration, name = key
+        step = job.dag.by_name[name]
+        if isinstance(step, Compute):
+            host = job.placement[step.rank]
+            self._record.computes.append(
+                ComputeRecord(job.name, iteration, name, step.kind, step.rank, host, start_s, now_s)
+            )
+        self._begin(i, progress.finish(iteration, name), now_s)
+
+    def _begin(self, i: int, steps: list[StepKey], now_s: float) -> None:
+        job = self._jobs[i]
+        for key in steps:
+            iteration, name = key
+            step = job.dag.by_name[name]
+            if isinstance(step, Transfer) and not job.is_local(step):
+                self._release(i, (job.name, iteration, name), step.size_bytes, now_s)
+            else:
+                duration_s = step.duration_s if isinstance(step, Compute) else 0.0
+                self._schedule(now_s + duration_s, i, key, now_s)
+
+    def _release(self, i: int, key: FlowKey, size_bytes: int, now_s: float) -> None:
+        self._state.release(key, now_s)
+        self._released.append((self._handles, float(size_bytes)))
+        self._in_flight[self._handles] = (i, key, now_s)
+        self._handle[key] = self._handles
+        self._handles += 1
