@@ -7,6 +7,7 @@ j jobs, L links. Ragged data (paths, pending bytes) is in compressed rows: row i
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +38,12 @@ class GroupTable:
     """g + 1 entries; declared but unreleased bytes of the group, by link, in compressed rows."""
     pending_link: Ints
     pending_bytes: Floats
+
+    def weight_of_jobs(self, jobs: int) -> Floats:
+        """The largest weight among the groups of each of `jobs` jobs."""
+        largest: Floats = np.zeros(jobs)
+        np.maximum.at(largest, self.job, self.weight)
+        return largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +105,17 @@ class Snapshot:
 
     def link_name(self, link: int) -> str:
         return self.link_names[link] if self.link_names else f"link {link}"
+
+    def without_sizes(self) -> Snapshot:
+        """The same with every size, and every time that follows from one, not a number: what was sent stays known."""
+        groups = dataclasses.replace(
+            self.groups,
+            alone_s=np.full_like(self.groups.alone_s, np.nan),
+            pending_bytes=np.full_like(self.groups.pending_bytes, np.nan),
+        )
+        jobs = dataclasses.replace(self.jobs, alone_s=np.full_like(self.jobs.alone_s, np.nan))
+        unknown = np.full_like(self.remaining_bytes, np.nan)
+        return dataclasses.replace(self, remaining_bytes=unknown, groups=groups, jobs=jobs)
 
     def hop_flow(self) -> Ints:
         """For every entry of `path_link`, the row of the flow it belongs to."""

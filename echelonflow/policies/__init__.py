@@ -5,11 +5,16 @@ nothing but the snapshot. Each option's annotation is a `Literal` of the words i
 `int`. `ENFORCER` says what expresses it on real packets unless an experiment says otherwise: "priority"
 (its order) or "rate" (its rates).
 
+What a policy promises, it says in module constants (left out: no promise, see `Promises`): `KNOWS_SIZES = False`,
+`WORK_CONSERVING = True`, `STARVATION_FREE = True`. The first is enforced: such a policy gets snapshots without sizes.
+A function `validate(**options)` may refuse options whose values make no sense (InputError).
+
 A user's own policy is such a module in a file anywhere, named by its path: "./mine.py(option=value)".
 """
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import sys
 import typing
@@ -17,6 +22,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from echelonflow import plugins, user_file
 from echelonflow.allocation import Allocation, check
@@ -28,6 +35,18 @@ ENFORCERS = ("priority", "rate")
 
 def _nothing_held() -> None:
     """What most policies give back."""
+
+
+@dataclass(frozen=True)
+class Promises:
+    """What a policy says of itself. Contract tests hold every policy to it."""
+
+    knows_sizes: bool = True
+    """False: it is never shown a size (remaining, pending, alone), so nothing it decides can depend on one."""
+    work_conserving: bool = False
+    """No link idles that a flow could use."""
+    starvation_free: bool = False
+    """A flow finishes in bounded time, whatever comes after it."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +63,7 @@ class Policy:
     _allocate: Callable[[Snapshot], Allocation]
     apart: bool = False
     close: Callable[[], None] = _nothing_held
+    promises: Promises = Promises()
 
     def __call__(self, snapshot: Snapshot) -> Allocation:
         """Decide; raises PolicyError, naming the policy, if it raises or its answer cannot be carried."""
@@ -83,8 +103,38 @@ def bind(module: ModuleType, text: str, options: dict[str, str]) -> Policy:
     if enforcer not in ENFORCERS:
         raise InputError(f"policy {text}: ENFORCER is {enforcer!r}; it must be one of {', '.join(ENFORCERS)}")
     values = {key: _option(text, allocate, key, value) for key, value in options.items()}
+    _validate(module, text, values)
     summary = (inspect.getdoc(module) or "").partition("\n")[0]
-    return Policy(text, enforcer, summary, lambda snapshot: allocate(snapshot, **values))
+    promises = _promises(module, text)
+    if promises.knows_sizes:
+        return Policy(text, enforcer, summary, lambda snapshot: allocate(snapshot, **values), promises=promises)
+
+    def blindly(snapshot: Snapshot) -> Allocation:
+        # A size that is read all the same is not a number: an order made of it is refused here, a rate by `check`.
+        with np.errstate(invalid="raise"):
+            answer: Allocation = allocate(snapshot.without_sizes(), **values)
+            return answer
+
+    return Policy(text, enforcer, summary, blindly, promises=promises)
+
+
+def _promises(module: ModuleType, text: str) -> Promises:
+    fields = dataclasses.fields(Promises)
+    said: dict[str, Any] = {field.name: getattr(module, field.name.upper(), field.default) for field in fields}
+    for name, value in said.items():
+        if not isinstance(value, bool):
+            raise InputError(f"policy {text}: {name.upper()} is {value!r}; it must be True or False")
+    return Promises(**said)
+
+
+def _validate(module: ModuleType, text: str, values: dict[str, Any]) -> None:
+    validate = getattr(module, "validate", None)
+    if validate is None:
+        return
+    try:
+        validate(**values)
+    except InputError as error:
+        raise InputError(f"policy {text}: {error}") from None
 
 
 def options_of(name: str) -> dict[str, str]:

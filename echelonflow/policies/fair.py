@@ -13,6 +13,9 @@ from echelonflow.fill import max_min
 from echelonflow.snapshot import Snapshot
 
 ENFORCER = "priority"
+KNOWS_SIZES = False
+WORK_CONSERVING = True
+STARVATION_FREE = True
 
 
 def allocate(snapshot: Snapshot) -> Allocation:

@@ -72,7 +72,7 @@ def test_shipped_experiments_can_be_read_and_simulated(path):
         ({"jobs__0__profile": "nothing"}, "jobs.0.profile: there is no file 'nothing'"),
         ({"jobs__0__placement": ["h1", "h7"]}, "jobs.0.placement: unknown host 'h7'; there is: h1, h2"),
         ({"jobs__0__placement": ["h1"]}, "jobs.0: job job: 2 ranks but 1 hosts"),
-        ({"policies": ["best"]}, "policies.0: unknown policy 'best'; there is: coflow, echelonflow, fair"),
+        ({"policies": ["best"]}, "policies.0: unknown policy 'best'; there is: aalo, coflow, crux,"),
         ({"policies": ["coflow(grouping=all)"]}, "grouping is 'all'; it must be one of collective, group"),
         ({"policies": ["fair", "fair"]}, "policies: one is listed twice"),
         ({"emulation": {"limits": {"max_luck": 1}}}, "there is no limit 'max_luck'"),
