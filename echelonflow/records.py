@@ -51,8 +51,6 @@ class FlowRecord:
     dscp: int | None = None
     """The mark that was last decided (emulation only)."""
     retransmissions: int = 0
-    dscp_decided_s: float | None = None
-    """When it was (emulation only)."""
 
 
 @dataclass(frozen=True, slots=True)

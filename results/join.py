@@ -106,7 +106,7 @@ def _flows(
                 if key not in sent:
                     continue
                 out, back = sent[key], received.get(key, {})
-                dscp, decided_s = marks.get(key, (None, None))
+                dscp, _ = marks.get(key, (None, None))
                 found.append(
                     FlowRecord(
                         job=group.job,
@@ -128,7 +128,6 @@ def _flows(
                         received_bytes=back.get("received_bytes", 0),
                         dscp=dscp,
                         retransmissions=out["retransmissions"],
-                        dscp_decided_s=decided_s,
                     )
                 )
     found.sort(key=lambda f: (f.release_s, f.job, f.iteration, f.flow))

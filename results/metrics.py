@@ -56,7 +56,7 @@ class GroupRow:
 class FlowRow:
     """One flow in one iteration, from the agents' log and (pcap_*) from the packets.
 
-    `dscp` is the mark last decided, at `dscp_decided_s`; `pcap_dscp` the mark of the byte that arrived last.
+    `dscp` is the mark last decided, `pcap_dscp` the mark of the byte that arrived last.
     """
 
     policy: str
@@ -74,7 +74,6 @@ class FlowRow:
     ideal_finish_s: float
     tardiness_s: float | None
     dscp: int | None
-    dscp_decided_s: float | None
     pcap_start_s: float | None
     pcap_finish_s: float | None
     pcap_bytes: int | None
@@ -179,7 +178,6 @@ def flow_rows(record: RunRecord, packets: Mapping[FlowKey, FlowPackets] | None =
                 ideal_s,
                 f.finish_s - ideal_s if finished else None,
                 f.dscp,
-                f.dscp_decided_s,
                 seen.start_s if seen else None,
                 seen.finish_s if seen else None,
                 seen.unique_bytes if seen else None,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from pathlib import Path
 
+from echelonflow.records import DecisionRecord
 from experiments import schema
 from experiments.benchmarks import Figure, Say
 from experiments.benchmarks._emulated import emulate, percentile, rows, validity
+from results.join import last_marks
+from results.record_json import decision_from_dict
 
 IN_FORCE_S = 0.015
 """A mark younger than this need not be on packets yet."""
@@ -20,7 +24,8 @@ def run(repeat: int, say: Say) -> list[Figure]:
     flows = rows(folder, "flows")
     apart_ms = [abs(float(f["finish_s"]) - float(f["pcap_finish_s"])) * 1e3 for f in flows]
     equal_bytes = sum(f["size_bytes"] == f["pcap_bytes"] for f in flows)
-    settled = [f for f in flows if float(f["pcap_finish_s"]) - float(f["dscp_decided_s"]) >= IN_FORCE_S]
+    decided_s = _decided_s(folder)
+    settled = [f for f in flows if float(f["pcap_finish_s"]) - decided_s[_key(f)] >= IN_FORCE_S]
     equal_marks = sum(f["dscp"] == f["pcap_dscp"] for f in settled)
     # Where a flow starts behind no other, its first packet leaves as soon as the decision is known.
     first_ms = [(float(f["pcap_start_s"]) - float(f["release_s"])) * 1e3 for f in flows if f["policy"] == "echelonflow"]
@@ -44,6 +49,24 @@ def run(repeat: int, say: Say) -> list[Figure]:
         Figure("the same, 99th percentile", f"{percentile(first_ms, 0.99):.2f} ms", "", None),
     ]
     return [*figures, *_against_prediction(folder), validity(folder)]
+
+
+def _key(flow: dict[str, str]) -> tuple[str, str, str, str, str]:
+    return flow["policy"], flow["repeat"], flow["job"], flow["iteration"], flow["flow"]
+
+
+def _decided_s(folder: Path) -> dict[tuple[str, str, str, str, str], float]:
+    """When the last mark of every flow was decided, in the run's time."""
+    runs: dict[tuple[str, str], list[DecisionRecord]] = {}
+    for line in (folder / "decisions.jsonl").read_text().splitlines():
+        decision = json.loads(line)
+        run = decision.pop("policy"), str(decision.pop("repeat"))
+        runs.setdefault(run, []).append(decision_from_dict(decision))
+    return {
+        (*run, job, str(iteration), flow): decided_s
+        for run, decisions in runs.items()
+        for (job, iteration, flow), (_, decided_s) in last_marks(decisions).items()
+    }
 
 
 def _against_prediction(folder: Path) -> list[Figure]:
