@@ -35,6 +35,7 @@ from echelonflow.fill import (
 from echelonflow.snapshot import Floats, Ints, Snapshot
 
 ENFORCER = "priority"
+WORK_CONSERVING = True
 
 
 def allocate(

@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from echelonflow.allocation import Allocation
 from echelonflow.fill import stages_of
@@ -43,20 +42,17 @@ def allocate(snapshot: Snapshot, *, grouping: Literal["collective", "group"] = "
 def _places(snapshot: Snapshot, member: Ints, ids: Ints, weight: Floats) -> Ints:
     """The place of each Coflow in BSSI's order, from 0."""
     demand = _Demand(snapshot, member, ids)
-    left = weight[demand.by_id].astype(np.float64)
-    unplaced = np.ones(len(ids), bool)
-    load_s = demand.load_s.copy()
+    weight = weight[demand.by_id]
+    left = weight.astype(np.float64)
     place = np.empty(len(ids), np.int64)
     for last in range(len(ids) - 1, -1, -1):
-        coflows, seconds = demand.bottleneck(load_s, unplaced)
+        coflows, seconds = demand.on_bottleneck()
         price = left[coflows] / seconds
         cheapest = np.flatnonzero(price <= price.min() * (1 + _SAME))[-1]  # of equals the largest id goes last
-        chosen = coflows[cheapest]
         left[coflows] = np.maximum(left[coflows] - price[cheapest] * seconds, 0.0)
-        left[coflows[left[coflows] <= _SAME * weight[demand.by_id][coflows]]] = 0.0
-        place[demand.by_id[chosen]] = last
-        unplaced[chosen] = False
-        demand.take(chosen, load_s)
+        left[coflows[left[coflows] <= _SAME * weight[coflows]]] = 0.0
+        place[demand.by_id[coflows[cheapest]]] = last
+        demand.take(int(coflows[cheapest]))
     return place
 
 
@@ -77,22 +73,23 @@ class _Demand:
         self._start = np.searchsorted(self._coflow, np.arange(len(ids) + 1))
         self._by_link = np.argsort(self._link, kind="stable")
         self._link_start = np.searchsorted(self._link[self._by_link], np.arange(snapshot.links + 1))
-        self.load_s: Floats = np.bincount(self._link, weights=self._seconds, minlength=snapshot.links).astype(
-            np.float64
-        )
+        self._load_s: Floats = np.zeros(snapshot.links)
+        np.add.at(self._load_s, self._link, self._seconds)
+        self._waiting = np.diff(self._link_start)
+        self._unplaced = np.ones(len(ids), bool)
 
-    def bottleneck(self, load_s: Floats, unplaced: npt.NDArray[np.bool_]) -> tuple[Ints, Floats]:
-        """The unplaced Coflows on the most loaded link, in order of id, and the seconds each needs of it."""
-        while True:
-            most = load_s.max()
-            link = int(np.argmax(load_s >= most - _SAME * abs(most)))
-            cells = self._by_link[self._link_start[link] : self._link_start[link + 1]]
-            cells = cells[unplaced[self._coflow[cells]]]
-            if cells.size:
-                return self._coflow[cells], self._seconds[cells]
-            load_s[link] = -np.inf  # rounding is all that was left there
+    def on_bottleneck(self) -> tuple[Ints, Floats]:
+        """The Coflows on the most loaded link, in order of id, and the seconds each needs of it."""
+        load_s = np.where(self._waiting > 0, self._load_s, -np.inf)
+        most_s = load_s.max()
+        link = int(np.argmax(load_s >= most_s - _SAME * abs(most_s)))
+        cells = self._by_link[self._link_start[link] : self._link_start[link + 1]]
+        cells = cells[self._unplaced[self._coflow[cells]]]
+        return self._coflow[cells], self._seconds[cells]
 
-    def take(self, coflow: int, load_s: Floats) -> None:
-        """Take a Coflow's seconds off the load of its links."""
+    def take(self, coflow: int) -> None:
+        """Leave a Coflow out from now on."""
         own = slice(self._start[coflow], self._start[coflow + 1])
-        load_s[self._link[own]] -= self._seconds[own]
+        self._load_s[self._link[own]] -= self._seconds[own]
+        self._waiting[self._link[own]] -= 1
+        self._unplaced[coflow] = False
