@@ -1,31 +1,43 @@
 """EchelonFlow scheduling: flows finish in the staggered order in which computation consumes them.
 
 The EchelonFlow paper (HotNets '22), Property 4: Coflow's smallest-bottleneck-first and MADD with
-tardiness in place of completion time. Groups are served in the order of a key, stages of a group (flows
-with equal ideal finish time) in the order of that time, flows of a stage so that they finish together.
+tardiness in place of completion time. Stages of a group (flows with equal ideal finish time) are served in the
+order of that time, flows of a stage so that they finish together; groups, stages or jobs in the order of a key.
 
-`order` between groups, each divided by the group's weight, smallest first:
-  tardiness  τ_H, the least maximum tardiness the group can still have: the paper's literal adaptation
-  remaining  Γ of what is left of the group, as Coflow's SEBF would
-  extra      τ_H less the tardiness that nothing can undo
+`order`, smallest first, a key divided by the weight:
+  tardiness  groups by τ_H, the least maximum tardiness they can still have: the paper's literal adaptation
+  remaining  groups by Γ of what is left, as Coflow's SEBF would
+  extra      groups by τ_H less the tardiness that nothing can undo
+  due        stages, of whatever group, by when they should end: when due, or as soon as they can if that is later
+  job        jobs by Γ of what is left of all their groups in flight; stages of a job as by `due`
+`pending` bytes, declared but not released: `count` them in τ_H and Γ (of groups and jobs), or `ignore` them.
 `within` a group:
   strict     a stage gets what it can use before the next gets any
   paced      in order of ideal finish time, each flow the least rate that still meets d + τ_H
 Spare capacity goes out in the same order, so that no link idles that a flow could use.
+
+No group starves. A group is overdue from r + span + `patience` * alone on (r its reference time, r + span its last
+ideal finish, alone the time that its bytes need at its slowest link): overdue groups go before all others, in the
+order of that moment. So once a group's moment m is past, no flow of it waits for a group whose moment is later,
+whatever `order` says and however many groups keep coming: on a link of capacity c, what it has in flight there ends at
+the latest V / c after m, V being what was left at m, and is still to come, of all groups with moments up to m,
+itself included. Groups that come after m have later moments, so V is finite. With patience=inf there is no such bound.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
+from echelonflow import urgency
 from echelonflow.allocation import Allocation
+from echelonflow.errors import InputError
 from echelonflow.fill import (
     add_spare,
     dense_rank,
-    effective_bottleneck_s,
     least_tardiness_s,
     quantised,
     serve_in_order,
@@ -36,29 +48,56 @@ from echelonflow.snapshot import Floats, Ints, Snapshot
 
 ENFORCER = "priority"
 WORK_CONSERVING = True
+STARVATION_FREE = True
+
+Order = Literal["tardiness", "remaining", "extra", "due", "job"]
+
+
+def validate(*, patience: float = 10.0, **_: object) -> None:
+    """InputError for values that make no sense."""
+    if not patience > 0:
+        raise InputError(f"patience is {patience}; it must be positive (inf: groups may starve)")
 
 
 def allocate(
     snapshot: Snapshot,
     *,
-    order: Literal["tardiness", "remaining", "extra"] = "tardiness",
+    order: Order = "tardiness",
     within: Literal["strict", "paced"] = "strict",
+    pending: Literal["count", "ignore"] = "ignore",
+    patience: float = 10.0,
 ) -> Allocation:
-    """Groups by `order`, stages by ideal finish time."""
-    key = _group_key(snapshot, order) / snapshot.groups.weight
-    ideal = quantised(snapshot.ideal_finish_s)
-    rank = dense_rank([quantised(key)[snapshot.group], snapshot.groups.id[snapshot.group], ideal])
+    """Overdue groups first, then by `order`; valid until the next group is overdue."""
+    moments_s = urgency.overdue_moments_s(snapshot, patience)
+    overdue = urgency.overdue_order(snapshot, moments_s)[snapshot.group]
+    rank = dense_rank([overdue, *_keys(snapshot, order, pending == "count")])
     stages = stages_of(rank)
-    if within == "strict":
-        return Allocation(serve_in_order(snapshot, stages), rank)
-    return Allocation(_paced(snapshot, stages), rank)
+    rates = serve_in_order(snapshot, stages) if within == "strict" else _paced(snapshot, stages)
+    to_come_s = moments_s[moments_s > snapshot.now_s]
+    return Allocation(rates, rank, float(to_come_s.min(initial=math.inf)))
 
 
-def _group_key(snapshot: Snapshot, order: str) -> Floats:
+def _keys(snapshot: Snapshot, order: Order, pending: bool) -> list[Ints]:
+    """For each flow, what it is ordered by, then what breaks ties; the flows of a stage are equal in all."""
+    group, groups = snapshot.group, snapshot.groups
+    ties = [groups.id[group], quantised(snapshot.ideal_finish_s)]
+    if order in ("due", "job"):
+        due = urgency.weighted(urgency.modified_due_s(snapshot), groups.weight[group])
+        return [*(_job_keys(snapshot, pending) if order == "job" else ()), due, *ties]
+    return [urgency.weighted(_group_key_s(snapshot, order, pending), groups.weight)[group], *ties]
+
+
+def _group_key_s(snapshot: Snapshot, order: Order, pending: bool) -> Floats:
     if order == "remaining":
-        return effective_bottleneck_s(snapshot, snapshot.group, len(snapshot.groups.id))
-    tardiness = least_tardiness_s(snapshot)
+        return urgency.group_bottleneck_s(snapshot, pending=pending)
+    tardiness = urgency.group_tardiness_s(snapshot, pending=pending)
     return tardiness if order == "tardiness" else tardiness - unavoidable_tardiness_s(snapshot)
+
+
+def _job_keys(snapshot: Snapshot, pending: bool) -> list[Ints]:
+    job, jobs = snapshot.groups.job[snapshot.group], snapshot.jobs
+    weight = snapshot.groups.weight_of_jobs(len(jobs.id))
+    return [urgency.weighted(urgency.job_bottleneck_s(snapshot, pending=pending), weight)[job], jobs.id[job]]
 
 
 def _paced(snapshot: Snapshot, stages: Sequence[Ints]) -> Floats:

@@ -61,7 +61,7 @@ def test_the_papers_pipeline_example(one_link, text, end_s, max_tardiness_s):
 def test_with_every_group_a_coflow_echelonflow_is_coflow_bit_for_bit(snapshot):
     """Fact 2 (the paper's Properties 2 and 4)."""
     coflow = policies.load("coflow(grouping=group)")(snapshot)
-    echelon = policies.load("echelonflow(order=remaining)")(snapshot)
+    echelon = policies.load("echelonflow(order=remaining,pending=ignore,patience=inf)")(snapshot)
     assert np.array_equal(coflow.rates_Bps, echelon.rates_Bps)
     assert np.array_equal(coflow.rank, echelon.rank)
 
