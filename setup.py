@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import find_packages, setup
 
 PACKAGES = ["echelonflow", "simulator", "controller", "traffic", "testbed", "experiments", "results"]
 
@@ -33,7 +33,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.10",
-    packages=[*PACKAGES, "echelonflow.policies", "echelonflow.topologies", "traffic.paradigms"],
+    packages=find_packages(include=[name for package in PACKAGES for name in (package, f"{package}.*")]),
     package_data={
         "experiments": ["*.yaml"],
         "traffic": ["profiles/*.json"],
