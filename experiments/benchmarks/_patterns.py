@@ -1,7 +1,7 @@
 """DAGs with the traffic patterns of distributed training, small enough to be simulated by the hundred.
 
-What benchmarks need and no paradigm of `traffic` has: data parallelism (ring, parameter server), FSDP, tensor
-parallelism, one-forward-one-backward pipelines, and DAGs without a pattern. Offsets are derived from the DAG.
+What benchmarks need and no paradigm of `traffic` has: data parallelism (ring, parameter server), FSDP, tensor and
+expert parallelism, one-forward-one-backward pipelines, and DAGs without a pattern. Offsets are derived from the DAG.
 A ring collective is one flow per neighbour, that all ranks wait for: the chaining of its chunks is left out.
 Sizes are those of what is computed on; durations are seconds.
 """
@@ -101,6 +101,28 @@ def tensor_parallel(*, ranks: int, layer_s: Sequence[float], reduced_bytes: int)
     last = _ring_names(f"all-reduce {len(passes) - 1}", ranks)
     pairs = [(name, f"c{r} 0") for r in range(ranks) for name in (*last, f"c{r} {len(passes) - 1}")]
     return _arranged(ranks, steps, pairs)
+
+
+def expert_parallel(rng: random.Random, *, ranks: int, layer_s: Sequence[float], mean_bytes: int) -> JobDag:
+    """Mixture of experts: each layer sends tokens to their experts and back, all to all, forward and backward.
+
+    Experts are not equally popular, so the flows of an all-to-all differ in size; each all-to-all is one Coflow, and
+    one EchelonFlow.
+    """
+    steps: list[Step] = []
+    passes = [*layer_s, *(2 * duration_s for duration_s in reversed(layer_s))]
+    pairs = [(a, b) for a in range(ranks) for b in range(ranks) if a != b]
+    before: list[list[str]] = [[] for _ in range(ranks)]
+    for k, duration_s in enumerate(passes):
+        popular = [rng.uniform(0.3, 1.7) for _ in range(ranks)]
+        for word, part_s in (("dispatch", duration_s / 2), ("combine", duration_s / 2)):
+            name = f"{word} {k}"
+            steps += [Compute(f"c{r} {name}", r, part_s, tuple(before[r])) for r in range(ranks)]
+            for a, b in pairs:
+                size = max(round(mean_bytes * popular[b if word == "dispatch" else a] / ranks), 1)
+                steps.append(Transfer(f"{name} {a}->{b}", a, b, size, name, name, (f"c{a} {name}",)))
+            before = [[f"c{r} {name}", *(f"{name} {a}->{b}" for a, b in pairs if b == r)] for r in range(ranks)]
+    return _arranged(ranks, steps, [(name, f"c{r} dispatch 0") for r in range(ranks) for name in before[r]])
 
 
 def one_forward_one_backward(

@@ -156,6 +156,11 @@ def _tensor_parallel(rng: random.Random) -> JobDag:
     return _patterns.tensor_parallel(ranks=2, layer_s=_times_s(rng, rng.randint(2, 4)), reduced_bytes=_MIB)
 
 
+def _expert_parallel(rng: random.Random) -> JobDag:
+    layers = rng.randint(2, 3)
+    return _patterns.expert_parallel(rng, ranks=rng.choice([2, 4]), layer_s=_times_s(rng, layers), mean_bytes=_MIB)
+
+
 def _layered(rng: random.Random) -> JobDag:
     ranks, layers = rng.randint(2, 4), rng.randint(3, 6)
     flows = rng.randint(4, 12)
@@ -170,6 +175,7 @@ PATTERNS: dict[str, Callable[[random.Random], JobDag]] = {
     "parameter-server": _parameter_server,
     "fsdp": _fsdp,
     "tensor-parallel": _tensor_parallel,
+    "expert-parallel": _expert_parallel,
     "layered": _layered,
 }
 """Random DAGs by the name of their pattern."""
