@@ -35,7 +35,7 @@ setup(
     python_requires=">=3.10",
     packages=find_packages(include=[name for package in PACKAGES for name in (package, f"{package}.*")]),
     package_data={
-        "experiments": ["*.yaml"],
+        "experiments": ["*.yaml", "traces/*"],
         "traffic": ["profiles/*.json"],
         "results": ["templates/*.j2"],
     },

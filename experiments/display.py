@@ -14,6 +14,7 @@ from experiments.schema import Experiment
 
 _WORDS = {
     "predicting": "predicting by fluid simulation",
+    "simulating": "simulating {policy}: {now_s:.0f} s; the last Coflow arrives at {last_s:.0f} s",
     "building": "building {hosts} hosts, {switches} switches",
     "calibrating": "calibrating links ({datapath} datapath)",
     "running": "run {number} of {of}: {policy}, repeat {repeat}",

@@ -37,6 +37,8 @@ def build_dag(spec: JobSpec, link_Bps: float) -> tuple[JobDag, JobNotes]:
     `link_Bps` is the payload rate of the network's slowest link, bytes/s: what "of link" refers to.
     """
     options = dict(spec.model_extra or {})
+    if spec.paradigm is None:
+        raise InputError("names neither a paradigm nor a trace")
     module = plugins.load(paradigms, spec.paradigm, "paradigm")
     builder: Callable[..., JobDag] = module.build
     given: dict[str, Any] = {}

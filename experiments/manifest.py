@@ -30,6 +30,7 @@ def manifest(experiment: Experiment, backend: str, machine: dict[str, Any]) -> d
         "seed": experiment.seed,
         "time_unit_s": experiment.time_unit_s,
         "jobs": [job_to_dict(job) for job in experiment.jobs],
+        "trace": _trace(experiment),
         "notes": [note.to_dict() for note in experiment.notes],
         "network": experiment.network.to_dict(),
         "link_capacity_Bps": dict(
@@ -42,6 +43,11 @@ def manifest(experiment: Experiment, backend: str, machine: dict[str, Any]) -> d
         "versions": versions(),
         "machine": {"cpus": os.cpu_count(), **machine},
     }
+
+
+def _trace(experiment: Experiment) -> dict[str, Any] | None:
+    trace = experiment.trace
+    return None if trace is None else {"file": trace.name, "coflows": trace.coflows, "flows": trace.flows}
 
 
 def versions() -> dict[str, str]:

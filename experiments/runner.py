@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 from controller.deadline import deadline
 from echelonflow import policies, user_file
 from echelonflow.allocation import Allocation
+from echelonflow.coflow_trace import CoflowTrace, TraceRecord
 from echelonflow.dag import job_to_dict
 from echelonflow.errors import EXIT_FAILED, EXIT_INVALID, EXIT_VALID, InputError, RunError
 from echelonflow.network import Network
@@ -26,12 +28,16 @@ from echelonflow.units import parse_duration_s
 from experiments.layout import RunFolder
 from experiments.manifest import manifest
 from experiments.schema import Experiment
+from results.coflows import save_coflow_runs
 from results.folder import Summary, analyse
 from results.record_json import save_runs
 from simulator.fluid import simulate
+from simulator.trace import simulate_trace
 
 Report = Callable[[dict[str, Any]], None]
 """Is told of progress: {"stage": ..., ...}."""
+
+_SAY_EVERY_S = 1.0
 
 
 def default_folder(experiment: Experiment, parent: Path = Path("results/runs")) -> Path:
@@ -52,6 +58,8 @@ def run(
     Raises InputError before anything is started if a policy cannot do its work on these jobs, the folder
     is in use, or this machine cannot emulate.
     """
+    if experiment.trace is not None:
+        return _run_trace(experiment, experiment.trace, root, backend, report, pictures=pictures)
     report({"stage": "predicting"})
     predictions = {name: predict(experiment, name) for name in experiment.policies}
     machine: dict[str, Any] = {}
@@ -90,8 +98,13 @@ def predict(experiment: Experiment, policy: str) -> RunRecord:
 
     PolicyError if it fails, or if a user's policy file thinks for longer than the controller would let it.
     """
+    return simulate(experiment.jobs, experiment.network, _loaded(policy), realism=experiment.realism)
+
+
+def _loaded(policy: str) -> Policy:
+    """The policy called so; one in a user's file may think no longer than the controller would let it."""
     if not user_file.is_named(policy):
-        return simulate(experiment.jobs, experiment.network, policies.load(policy))
+        return policies.load(policy)
     with deadline(policy):
         loaded = policies.load(policy)
 
@@ -99,7 +112,37 @@ def predict(experiment: Experiment, policy: str) -> RunRecord:
         with deadline(policy):
             return loaded(snapshot)
 
-    return simulate(experiment.jobs, experiment.network, Policy(policy, loaded.enforcer, loaded.summary, bounded))
+    return Policy(policy, loaded.enforcer, loaded.summary, bounded)
+
+
+def _run_trace(
+    experiment: Experiment, trace: CoflowTrace, root: Path, backend: str, report: Report, *, pictures: bool
+) -> tuple[int, Summary]:
+    """Simulate the experiment's Coflows under every policy, once: nothing in it is random."""
+    if backend != "fluid":
+        raise InputError(
+            f"{experiment.path}: a trace of Coflows ({trace.flows} flows) is simulated, not emulated; "
+            "add --backend fluid, or describe the jobs behind it by a paradigm"
+        )
+    records = [_simulated(experiment, trace, policy, report) for policy in experiment.policies]
+    folder = _create(root)
+    folder.manifest.write_text(json.dumps(manifest(experiment, backend, {}), indent=1))
+    save_coflow_runs(folder.root, trace, records)
+    return EXIT_VALID, analyse(folder.root, pictures=pictures)
+
+
+def _simulated(experiment: Experiment, trace: CoflowTrace, policy: str, report: Report) -> TraceRecord:
+    last_s = float(trace.arrival_s.max())
+    said_s = time.monotonic()
+
+    def progress(now_s: float) -> None:
+        nonlocal said_s
+        if time.monotonic() >= said_s + _SAY_EVERY_S:
+            said_s = time.monotonic()
+            report({"stage": "simulating", "policy": policy, "now_s": now_s, "last_s": last_s})
+
+    report({"stage": "simulating", "policy": policy, "now_s": 0.0, "last_s": last_s})
+    return simulate_trace(trace, experiment.network, _loaded(policy), on_progress=progress, realism=experiment.realism)
 
 
 def _create(root: Path) -> RunFolder:

@@ -16,13 +16,16 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from echelonflow import plugins, policies, topologies
+from echelonflow.coflow_trace import CoflowTrace
 from echelonflow.dag import Job
 from echelonflow.errors import InputError
 from echelonflow.network import Network
 from echelonflow.units import parse_duration_s
 from experiments.jobs import JobNotes, build_dag
 from experiments.options import bind
+from experiments.trace_jobs import TraceSpec, build_trace
 from results.verdict import Limits
+from simulator.realism import EXACT, MAX_CLASSES, Realism
 
 Enforcer = Literal["auto", "priority", "rate"]
 
@@ -43,11 +46,12 @@ class ScalingSpec(BaseModel):
 
 
 class JobSpec(BaseModel):
-    """`paradigm` by name; further keys are that paradigm's options."""
+    """`paradigm` by name, further keys being that paradigm's options; or a `trace` and nothing else but the name."""
 
     model_config = ConfigDict(extra="allow")
     name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
-    paradigm: str
+    paradigm: str | None = None
+    trace: TraceSpec | None = None
     profile: str | None = None
     iterations: int = Field(default=1, ge=1, le=1_000_000)
     weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
@@ -69,6 +73,20 @@ class EmulationSpec(BaseModel):
     limits: dict[str, float] = Field(default_factory=dict)
 
 
+class FluidSpec(BaseModel):
+    """How far a simulation departs from the ideal (`simulator.realism`): by default not at all."""
+
+    model_config = ConfigDict(extra="forbid")
+    classes: int | None = Field(default=None, ge=1, le=MAX_CLASSES)
+    decision_latency: str = "0 s"
+    enforcer: Enforcer = "auto"
+    undecided: Literal["wait", "last-class"] = "wait"
+
+    def realism(self) -> Realism:
+        """The simulator's parameters; InputError for a latency that is none."""
+        return Realism(self.classes, parse_duration_s(self.decision_latency), self.enforcer, self.undecided)
+
+
 class ExperimentSpec(BaseModel):
     """One experiment file as written."""
 
@@ -82,6 +100,7 @@ class ExperimentSpec(BaseModel):
     repeats: int = Field(default=1, ge=1, le=10_000)
     seed: int = Field(default=0, ge=0)
     emulation: EmulationSpec = EmulationSpec()
+    fluid: FluidSpec = FluidSpec()
 
 
 @dataclass(frozen=True)
@@ -102,6 +121,10 @@ class Experiment:
     """What the experiment calls one unit of time; results can be shown in it."""
     notes: tuple[JobNotes, ...]
     source: dict[str, Any] = field(repr=False)
+    trace: CoflowTrace | None = field(default=None, repr=False)
+    """The Coflows to simulate; there are no `jobs` then."""
+    realism: Realism = EXACT
+    """What every simulation of this experiment takes into account."""
 
     def enforcer_of(self, policy: str) -> str:
         """The enforcer for a policy: the experiment's, or with `auto` the policy's own."""
@@ -140,8 +163,14 @@ def check(data: dict[str, Any], path: Path) -> Experiment:
     network = _network(spec, faults)
     jobs: list[Job] = []
     notes: list[JobNotes] = []
+    traces: list[CoflowTrace] = []
     for i, job_spec in enumerate(spec.jobs):
-        _add_job(i, job_spec, network, jobs, notes, faults)
+        if job_spec.trace is not None:
+            _add_trace(i, job_spec, job_spec.trace, path.parent, network, traces, notes, faults)
+        else:
+            _add_job(i, job_spec, network, jobs, notes, faults)
+    if len(spec.jobs) > 1 and any(job.trace is not None for job in spec.jobs):
+        faults.append("jobs: a trace is simulated by itself; put the other jobs into an experiment of their own")
     names = [job.name for job in spec.jobs]
     faults += [f"jobs: two jobs are called {n!r}" for n in sorted({n for n in names if names.count(n) > 1})]
     for i, text in enumerate(spec.policies):
@@ -151,11 +180,13 @@ def check(data: dict[str, Any], path: Path) -> Experiment:
     limits = _collect(faults, "emulation.limits", lambda: Limits.with_changes(spec.emulation.limits))
     unit_s = _collect(faults, "time_unit", lambda: parse_duration_s(spec.time_unit) if spec.time_unit else None)
     _collect(faults, "emulation.progress_interval", lambda: parse_duration_s(spec.emulation.progress_interval))
+    realism = _collect(faults, "fluid", spec.fluid.realism)
     if faults or network is None or limits is None:
         raise InputError(_listing(path, faults))
     return Experiment(
         spec.name, spec.title or spec.name, path, network, tuple(jobs), tuple(spec.policies), spec.repeats,
         spec.seed, spec.emulation, limits, unit_s, tuple(notes), data,
+        trace=traces[0] if traces else None, realism=realism,
     )  # fmt: skip
 
 
@@ -190,6 +221,27 @@ def _add_job(
     if job is not None:
         jobs.append(job)
         notes.append(note)
+
+
+def _add_trace(
+    index: int,
+    job: JobSpec,
+    spec: TraceSpec,
+    folder: Path,
+    network: Network | None,
+    traces: list[CoflowTrace],
+    notes: list[JobNotes],
+    faults: list[str],
+) -> None:
+    where = f"jobs.{index}"
+    beside = sorted((job.model_fields_set | set(job.model_extra or {})) - {"name", "trace"})
+    faults += [f"{where}.{key}: does not go with a trace" for key in beside]
+    if network is None:
+        return
+    built = _collect(faults, f"{where}.trace", lambda: build_trace(job.name, spec, folder, network))
+    if built is not None:
+        traces.append(built[0])
+        notes.append(built[1])
 
 
 def _collect(faults: list[str], where: str, action: Any) -> Any:

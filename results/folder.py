@@ -14,6 +14,7 @@ from echelonflow.dag import Job, job_from_dict
 from echelonflow.errors import InputError
 from echelonflow.records import RunRecord
 from results import pcap
+from results.coflows import coflow_results, load_coflow_runs, write_coflows
 from results.fidelity import measure
 from results.flows import FlowPackets, RunClock, flow_packets, throughput_Bps
 from results.gantt import draw_gantt, window
@@ -27,6 +28,7 @@ from results.metrics import (
     iteration_rows,
     write_csv,
 )
+from results.plot_coflows import draw_completion
 from results.plots import Throughput, draw_tardiness, draw_throughput, draw_times
 from results.record_json import load_runs, save_runs
 from results.report import write_report
@@ -79,19 +81,47 @@ def analyse(root: Path, predictions: Mapping[str, RunRecord] | None = None, *, p
     is malformed; a run that failed or is incomplete is no error but a verdict.
     """
     folder = _open(root, predictions)
+    _remove_pictures(root)
+    if folder.manifest.get("trace"):
+        summary = _analyse_trace(folder, pictures=pictures)
+        _write_summary(root, summary)
+        return summary
     simulated = folder.manifest["backend"] == "fluid"
     runs = _simulated_runs(folder) if simulated else _emulated_runs(folder)
     summary = _summarise(folder, runs, simulated=simulated)
     _write_tables(folder, runs)
     shown = _shown(folder, runs, summary)
     write_timeline(root / "timeline.json", [run.record for run in shown])
-    _remove_pictures(root)
     if pictures:
         _draw(folder, shown, summary)
+    _write_summary(root, summary)
+    return summary
+
+
+def _write_summary(root: Path, summary: Summary) -> None:
+    """summary.json, and the report that is made of it."""
     body = json.dumps(summary.to_dict(), indent=1, allow_nan=False)
     (root / "summary.json").write_text(body + "\n", encoding="utf-8")
     write_report(root)
-    return summary
+
+
+def _analyse_trace(folder: _Folder, *, pictures: bool) -> Summary:
+    """What the runs of a trace of Coflows show: coflows.csv, the distribution's picture, the figures."""
+    runs = load_coflow_runs(folder.root)
+    write_coflows(folder.root / "coflows.csv", runs)
+    if pictures:
+        figures = folder.root / "figures"
+        figures.mkdir(exist_ok=True)
+        draw_completion(figures / "completion.png", runs)
+    return Summary(
+        name=folder.manifest["name"],
+        backend=folder.manifest["backend"],
+        time_unit_s=None,
+        reasons=(),
+        results=(),
+        runs=(),
+        coflows=coflow_results(runs),
+    )
 
 
 def _open(root: Path, predictions: Mapping[str, RunRecord] | None) -> _Folder:
@@ -241,15 +271,16 @@ def _shown(folder: _Folder, runs: Sequence[_Run], summary: Summary) -> list[_Run
             return run.label not in valid, off, run.record.repeat
 
         best = min(mine, key=distance)
-        # Nobody is to take the picture of an invalid run for a result.
-        name = policy if best.label in valid else f"{policy} (INVALID run)"
+        # Nobody is to take the picture of an invalid run for a result, nor that of a simulation for a measurement.
+        mark = " (simulated)" if folder.manifest["backend"] == "fluid" else ""
+        name = policy + mark if best.label in valid else f"{policy} (INVALID run)"
         shown.append(replace(best, record=replace(best.record, policy=name)))
     return shown
 
 
 def _remove_pictures(root: Path) -> None:
     """Remove what an earlier analysis drew: it may show what this one does not."""
-    for name in ("gantt", "times", "tardiness", "throughput"):
+    for name in ("gantt", "times", "tardiness", "throughput", "completion"):
         for suffix in (".png", ".svg"):
             (root / "figures" / f"{name}{suffix}").unlink(missing_ok=True)
 

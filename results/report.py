@@ -44,6 +44,11 @@ _PICTURES = (
         "Throughput by traffic class, from the packets",
         "Payload that arrived at all hosts together, by the mark it arrived with; the higher the class, the darker.",
     ),
+    (
+        "completion",
+        "Completion times of Coflows (simulated)",
+        "From a Coflow's arrival to the end of its last flow. To the left the share that is done by a time, to the right the share that takes longer.",
+    ),
 )
 
 

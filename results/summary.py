@@ -10,6 +10,7 @@ from typing import Any
 
 from echelonflow.dag import Job
 from echelonflow.records import RunRecord
+from results.coflows import CoflowResult
 from results.fidelity import Fidelity
 from results.metrics import group_rows, iteration_rows
 from results.statistics import Estimate, estimate
@@ -114,6 +115,8 @@ class Summary:
     """Why the experiment is not valid as a whole, those of its runs included; empty if it is."""
     results: tuple[PolicyResult, ...]
     runs: tuple[RunResult, ...]
+    coflows: tuple[CoflowResult, ...] = ()
+    """One per policy where a trace of Coflows was simulated; there are no other results then."""
 
     @property
     def valid(self) -> bool:
@@ -128,6 +131,7 @@ class Summary:
             "reasons": list(self.reasons),
             "results": [result.to_dict() for result in self.results],
             "runs": [run.to_dict() for run in self.runs],
+            "coflows": [dataclasses.asdict(result) for result in self.coflows],
         }
 
 

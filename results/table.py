@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from results.coflows import table_rows
 from results.statistics import Estimate
 from results.summary import PolicyResult, Summary
 
@@ -46,23 +49,37 @@ def cells(result: PolicyResult) -> tuple[str, ...]:
 
 def summary_table(summary: Summary) -> str:
     """All results of an experiment in lines of text, with the verdict below them."""
-    rows = [_HEAD, *(cells(result) for result in summary.results)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
+    simulated = summary.backend == "fluid"
+    title = f"{summary.name}{' (simulated)' if simulated else ''}:"
+    if summary.coflows:
+        lines = _aligned(table_rows(summary.coflows), left_columns=1)
+        lines.append(
+            "Coflow completion times in seconds, simulated (fluid), no packets were sent; /1st: over the first policy's"
+        )
+    else:
+        lines = _aligned([_HEAD, *(cells(result) for result in summary.results)], _LEFT_COLUMNS)
+        source = "simulated (fluid), no packets were sent" if simulated else "measured on emulated links"
+        several = any(r.iteration_s is not None and r.iteration_s.low is not None for r in summary.results)
+        note = "; medians over runs [95 % interval]" if several else ""
+        lines.append(
+            f"seconds, {source}{note}; predicted: iteration by fluid simulation; speed-up over the first policy"
+        )
+    if not summary.valid:
+        lines += ["verdict: INVALID", *(f"  - {reason}" for reason in summary.reasons)]
+    else:
+        lines.append(f"verdict: {'simulated' if simulated else 'valid'}")
+    return "\n".join([title, *lines])
+
+
+def _aligned(rows: Sequence[Sequence[str]], left_columns: int) -> list[str]:
+    """Rows of text in columns, a line below the first."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = [
         "  ".join(
-            text.ljust(width) if i < _LEFT_COLUMNS else text.rjust(width)
+            text.ljust(width) if i < left_columns else text.rjust(width)
             for i, (text, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
     ]
     lines.insert(1, "  ".join("-" * width for width in widths))
-    source = "simulated (fluid), no packets were sent" if summary.backend == "fluid" else "measured on emulated links"
-    several = any(r.iteration_s is not None and r.iteration_s.low is not None for r in summary.results)
-    note = "; medians over runs [95 % interval]" if several else ""
-    lines.append(f"seconds, {source}{note}; predicted: iteration by fluid simulation; speed-up over the first policy")
-    if summary.valid:
-        lines.append("verdict: valid")
-    else:
-        lines.append("verdict: INVALID")
-        lines += [f"  - {reason}" for reason in summary.reasons]
-    return "\n".join([f"{summary.name}:", *lines])
+    return lines

@@ -59,7 +59,7 @@ def test_shipped_experiments_can_be_read_and_simulated(path):
         ({"network": None}, "network: missing"),
         (
             {"network__topology": "ring"},
-            "network: unknown topology 'ring'; there is: dumbbell, leaf-spine, single-switch",
+            "network: unknown topology 'ring'; there is: big-switch, dumbbell, leaf-spine,",
         ),
         ({"network__rate": "10"}, "network.rate: '10' is not a rate"),
         ({"network__rate": "0 Mbit/s"}, "network.rate: '0 Mbit/s' must be greater than 0"),

@@ -1,0 +1,213 @@
+"""Experiments whose job is a trace of Coflows: what is accepted, what is simulated, what is shown."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ruamel.yaml import YAML
+
+import experiments
+from echelonflow import topologies
+from echelonflow.errors import InputError
+from experiments import runner, schema
+from results.coflows import coflow_results, load_coflow_runs
+from results.folder import analyse
+from results.table import summary_table
+from simulator.realism import Realism
+from tests.unit.test_experiments import changed
+
+SHIPPED = Path(experiments.__file__).parent / "traces" / "shuffles.yaml"
+MB = 1 << 20
+# Two Coflows at port 0's uplink, and one that meets neither.
+TEXT = "4 3\n0 0 1 0 1 1:4\n1 1000 1 0 1 2:1\n2 1000 1 3 1 3:1\n"
+
+
+@pytest.fixture
+def trace(tmp_path):
+    path = tmp_path / "trace.txt"
+    path.write_text(TEXT)
+    return path
+
+
+def described(trace, policies=("fair", "coflow"), network=None, **options):
+    """An experiment at one MB of payload per second and port."""
+    return {
+        "name": "small",
+        "network": network or {"topology": "big-switch", "ports": 4, "rate": f"{MB} B/s", "rate_of": "payload"},
+        "jobs": [{"name": "t", "trace": {"format": "coflow-benchmark", "file": trace.name, **options}}],
+        "policies": list(policies),
+    }
+
+
+def checked(trace, **options):
+    return schema.check(described(trace, **options), trace.parent / "e.yaml")
+
+
+def fault(data, folder):
+    with pytest.raises(InputError) as caught:
+        schema.check(data, folder / "e.yaml")
+    return str(caught.value)
+
+
+def test_a_big_switch_has_no_links_but_its_ports():
+    network = topologies.build("big-switch", {"ports": 3, "rate_bps": 1e9})
+    assert len(network.links) == 6
+    assert len(network.path("h1", "h3")) == 2
+    assert network.capacity_Bps == topologies.build("single-switch", {"hosts": 3, "rate_bps": 1e9}).capacity_Bps
+    payload = topologies.build("big-switch", {"ports": 3, "rate_bps": 1e9, "rate_of": "payload"})
+    assert payload.capacity_Bps == pytest.approx([1e9 / 8] * 6)
+
+
+def test_completion_times_are_those_worked_out_by_hand(trace, tmp_path):
+    """Coflow 0 alone for 1 s. Fair: then half each, Coflow 1 ends after 2 s, 0 at 5 s. Coflow: 1 goes first."""
+    code, summary = runner.run(checked(trace), tmp_path / "out", "fluid", lambda _: None)
+    assert code == 0
+    fair, coflow = summary.coflows
+    assert fair.average_s == pytest.approx((5 + 2 + 1) / 3)
+    assert (fair.median_s, fair.normalised) == (pytest.approx(2), (1, 1, 1, 1))
+    assert coflow.average_s == pytest.approx((5 + 1 + 1) / 3)
+    assert coflow.normalised[:2] == (pytest.approx(7 / 8), pytest.approx(1 / 2))
+    assert coflow.p99_s == pytest.approx(np.percentile([5, 1, 1], 99))
+
+
+def test_a_run_leaves_a_table_of_coflows_and_a_report_that_says_simulated(trace, tmp_path):
+    out = tmp_path / "out"
+    _, summary = runner.run(checked(trace), out, "fluid", lambda _: None)
+    with (out / "coflows.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(r["policy"], r["coflow"], r["width"], float(r["cct_s"])) for r in rows[:2]] == [
+        ("fair", "0", "1", 5.0),
+        ("fair", "1", "1", 2.0),
+    ]
+    assert [float(r["size_bytes"]) for r in rows[:3]] == [4 * MB, MB, MB]
+    report = (out / "report.html").read_text()
+    assert "<title>small: simulated</title>" in report
+    assert "small (simulated)</h1>" in report
+    assert 'id="completion"' in report
+    text = summary_table(summary)
+    assert text.startswith("small (simulated):\n")
+    assert "simulated (fluid), no packets were sent" in text
+    before = {name: (out / name).read_bytes() for name in ("summary.json", "coflows.csv", "report.html")}
+    assert analyse(out) == summary
+    assert before == {name: (out / name).read_bytes() for name in before}
+
+
+def test_the_first_to_arrive_are_taken_and_come_as_fast_as_asked(trace):
+    trace.write_text("4 3\n9 3000 1 0 1 1:4\n5 1000 2 0 3 1 2:1\n7 500 1 3 1 3:1\n")
+    chosen = checked(trace, coflows=2, speed_up=2.0).trace
+    assert chosen.coflow_id.tolist() == [5, 7]
+    assert chosen.arrival_s.tolist() == [0.5, 0.25]
+    assert (chosen.coflow.tolist(), chosen.src.tolist()) == ([0, 0, 1], [0, 3, 3])
+
+
+def test_arrivals_can_be_brought_forward_to_epochs(trace):
+    trace.write_text("4 4\n0 0 1 0 1 1:4\n1 1 1 0 1 1:4\n2 2000 1 0 1 1:4\n3 2001 1 0 1 1:4\n")
+    assert checked(trace, epoch="1 s").trace.arrival_s.tolist() == [0, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"format": "csv"}, "jobs.0.trace: unknown trace format 'csv'; there is: coflow-benchmark, sincronia"),
+        ({"file": "nothing.txt"}, "jobs.0.trace.file: there is no file"),
+        ({"file": "${NOT_SET_ANYWHERE}/x"}, "names the environment variable NOT_SET_ANYWHERE, which is not set"),
+        ({"coflows": 0}, "jobs.0.trace.coflows: Input should be greater than or equal to 1"),
+        ({"coflows": 4}, "jobs.0.trace.coflows: 4 are asked for"),
+        ({"speed_up": 0}, "jobs.0.trace.speed_up: Input should be greater than 0"),
+        ({"epoch": "0 s"}, "jobs.0.trace.epoch: '0 s' must be greater than 0"),
+        ({"epoch": "5"}, "jobs.0.trace: '5' is not a duration"),
+        ({"megabyte": "1"}, "jobs.0.trace.megabyte: '1' is not a size"),
+        ({"packets": 3}, "jobs.0.trace.packets: unknown key; there is: megabyte"),
+        (
+            {"network": {"topology": "big-switch", "ports": 3, "rate": "1 Gbit/s"}},
+            "jobs.0.trace: Coflow 2 has a flow at port 3; network big-switch has ports 0 to 2",
+        ),
+    ],
+)
+def test_faults_of_a_trace_entry_are_named_by_their_path(trace, options, words):
+    assert words in fault(described(trace, **options), trace.parent)
+
+
+def test_a_bad_line_is_named_and_nothing_is_run(trace, tmp_path):
+    trace.write_text(TEXT.replace("2:1", "2:-1"))
+    assert "trace.txt: line 3: the size of reducer 1 of 1 is -1 MB" in fault(described(trace), tmp_path)
+
+
+def test_a_trace_stands_alone(trace, tmp_path):
+    data = described(trace)
+    data["jobs"][0]["iterations"] = 3
+    assert "jobs.0.iterations: does not go with a trace" in fault(data, tmp_path)
+    data = described(trace)
+    data["jobs"] += changed()["jobs"]
+    assert "jobs: a trace is simulated by itself" in fault(data, tmp_path)
+    assert "jobs.0: names neither a paradigm nor a trace" in fault(changed(jobs__0__paradigm=None), tmp_path)
+
+
+def test_a_trace_is_refused_by_the_emulation_before_anything_starts(trace, tmp_path):
+    with pytest.raises(InputError, match=r"a trace of Coflows \(3 flows\) is simulated.*add --backend fluid"):
+        runner.run(checked(trace), tmp_path / "out", "emulation", lambda _: None)
+    assert not (tmp_path / "out").exists()
+
+
+def test_progress_of_a_long_simulation_is_told(trace, tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "_SAY_EVERY_S", 0.0)
+    told = []
+    runner.run(checked(trace), tmp_path / "out", "fluid", told.append, pictures=False)
+    assert {report["policy"] for report in told} == {"fair", "coflow"}
+    assert max(report["now_s"] for report in told) == pytest.approx(5)
+    assert not (tmp_path / "out" / "figures").exists()
+
+
+def test_realism_is_read_from_the_file_and_changes_what_is_simulated():
+    plain = schema.check(changed(), Path("f"))
+    slow = schema.check(changed(fluid={"classes": 8, "decision_latency": "5 ms"}), Path("f"))
+    assert (plain.realism, slow.realism) == (Realism(), Realism(8, 0.005))
+    ends = [max(c.finish_s for c in runner.predict(e, "fair").computes) for e in (plain, slow)]
+    assert ends[0] < ends[1]
+
+
+@pytest.mark.parametrize(
+    ("fluid", "words"),
+    [
+        ({"classes": 9}, "fluid.classes: Input should be less than or equal to 8 (got 9)"),
+        ({"decision_latency": "5"}, "fluid: '5' is not a duration"),
+        ({"jitter": 1}, "fluid.jitter: unknown key"),
+    ],
+)
+def test_faults_of_realism_are_named(fluid, words):
+    assert words in fault(changed(fluid=fluid), Path())
+
+
+def test_the_shipped_experiment_runs_and_coflow_beats_fair(tmp_path):
+    _, summary = runner.run(schema.load(SHIPPED), tmp_path / "out", "fluid", lambda _: None, pictures=False)
+    fair, coflow, _ = summary.coflows
+    assert coflow.average_s < fair.average_s
+    kinds = {kind.name: kind.coflows for kind in fair.kinds}
+    assert sum(kinds.values()) == 60
+    assert set(kinds) == {"short narrow", "long narrow", "short wide", "long wide"}
+
+
+def test_shipped_trace_experiments_can_be_read_where_their_trace_is():
+    for path in SHIPPED.parent.glob("*.yaml"):
+        data = YAML(typ="safe", pure=True).load(path.read_text())
+        if "${" in data["jobs"][0]["trace"]["file"]:
+            data["jobs"][0]["trace"]["file"] = "shuffles.txt"
+            data["jobs"][0]["trace"].pop("coflows", None)
+        assert schema.check(data, path).trace is not None
+
+
+def test_records_that_were_damaged_are_refused(trace, tmp_path):
+    out = tmp_path / "out"
+    runner.run(checked(trace), out, "fluid", lambda _: None, pictures=False)
+    body = json.loads((out / "coflow-runs.json").read_text())
+    body["runs"][0]["finish_s"].pop()
+    (out / "coflow-runs.json").write_text(json.dumps(body))
+    with pytest.raises(InputError, match=r"coflow-runs\.json: is malformed"):
+        load_coflow_runs(out)
+    (out / "coflow-runs.json").write_text("{}")
+    with pytest.raises(InputError, match=r"coflow-runs\.json: is malformed"):
+        coflow_results(load_coflow_runs(out))
