@@ -79,6 +79,8 @@ class Engine:
 
     def run(self, on_progress: Callable[[float], None] | None = None) -> None:
         """Until no flow is in flight and the source has nothing left to do."""
+        begin_s = self._source.next_s()
+        self.now_s = begin_s if begin_s < math.inf else 0.0
         while True:
             self._event()
             if on_progress is not None:

@@ -26,6 +26,16 @@ class Paths:
         start = np.concatenate((np.zeros(1, np.int64), np.cumsum(length)))
         return Paths(start, self.link[np.repeat(begin - start[:-1], length) + np.arange(start[-1])])
 
+    def distinct(self) -> tuple[Paths, Ints]:
+        """The different paths among the rows, and which of them each row is."""
+        length = np.diff(self.start)
+        table = np.full((len(length), int(length.max(initial=0))), -1, np.int64)
+        table[
+            np.repeat(np.arange(len(length)), length), np.arange(len(self.link)) - np.repeat(self.start[:-1], length)
+        ] = self.link
+        _, first, which = np.unique(table, axis=0, return_index=True, return_inverse=True)
+        return self.of(first), which.reshape(-1)
+
 
 def trace_paths(trace: CoflowTrace, network: Network) -> Paths:
     """The path of every flow of `trace`, in its order; InputError for ports that the network lacks."""

@@ -10,14 +10,20 @@ from collections.abc import Callable
 
 import numpy as np
 
+from echelonflow import plugins, user_file
 from echelonflow.coflow_trace import CoflowTrace, TraceRecord
 from echelonflow.network import Network
 from echelonflow.policies import Policy
 from echelonflow.snapshot import CoflowTable, Floats, GroupTable, Ints, JobTable, Snapshot
+from simulator import coflow_sharing, fair_sharing
 from simulator.engine import Engine
 from simulator.flows import Flows
+from simulator.jit import COMPILED
 from simulator.paths import Paths, trace_paths
 from simulator.realism import EXACT, Realism
+
+KERNEL_FLOWS = 5000
+"""A trace with fewer flows is not worth the compilation of a kernel."""
 
 
 def simulate_trace(
@@ -36,9 +42,30 @@ def simulate_trace(
     too much, RunError if nothing moves any more. `on_progress` is told the simulated time.
     """
     source = _TraceSource(trace, network)
-    engine = Engine(source, policy, realism)
-    engine.run(on_progress)
-    return source.record(policy.name, repeat, engine.events)
+    kernel = _kernel(policy, realism) if trace.flows >= KERNEL_FLOWS else None
+    if kernel is None:
+        engine = Engine(source, policy, realism)
+        engine.run(on_progress)
+        return source.record(policy.name, repeat, engine.events)
+    events = kernel(source)
+    record = source.record(policy.name, repeat, events)
+    if on_progress is not None:
+        on_progress(float(record.finish_s.max()))
+    return record
+
+
+def _kernel(policy: Policy, realism: Realism) -> Callable[[_TraceSource], int] | None:
+    """What simulates a trace under this policy at once, if there is such a thing and it can be compiled."""
+    if not COMPILED or realism.decision_latency_s > 0 or user_file.is_named(policy.name):
+        return None
+    name, options = plugins.parse_call(policy.name)
+    if name == "fair":
+        return _TraceSource.run_fair  # in whatever class all flows are
+    varys = {"order": "sebf", "rates": "madd"}
+    chosen = {key: value for key, value in options.items() if key != "grouping"}  # a trace's Coflows are its groups
+    if name == "coflow" and {**varys, **chosen} == varys and not realism.folds(policy.enforcer):
+        return _TraceSource.run_coflow
+    return None
 
 
 class _TraceSource:
@@ -127,6 +154,21 @@ class _TraceSource:
             jobs=JobTable(id=ids, compute_s=np.zeros(len(present)), alone_s=alone_s),
             link_names=self._link_names,
         ), None
+
+    def run_fair(self) -> int:
+        """End all flows as `fair` lets them; returns the number of events."""
+        distinct, which = self._paths.distinct()
+        self._ended_s, events = fair_sharing.finish_times(
+            distinct, which, self._size_bytes, self._arrival_s, self._first, self._capacity_Bps
+        )
+        return events
+
+    def run_coflow(self) -> int:
+        """End all flows as `coflow` lets them; returns the number of events."""
+        self._ended_s, events = coflow_sharing.finish_times(
+            self._paths, self._size_bytes, self._first, self._arrival_s, self._id, self._weight, self._capacity_Bps
+        )
+        return events
 
     def record(self, policy: str, repeat: int, events: int) -> TraceRecord:
         trace = self._trace

@@ -1,0 +1,126 @@
+"""Compiled whole-trace kernels: what the event loop says with the policies themselves, and the same uncompiled."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import numpy as np
+import pytest
+
+from echelonflow import policies, topologies
+from echelonflow.coflow_trace import CoflowTrace
+from simulator import coflow_sharing, fair_sharing, trace
+from simulator.jit import COMPILED
+from simulator.realism import Realism
+
+SWITCH = topologies.build("single-switch", {"hosts": 6, "rate_bps": 1e6})
+LEAF_SPINE = topologies.build(
+    "leaf-spine", {"leaves": 3, "spines": 2, "hosts_per_leaf": 2, "rate_bps": 1e6, "fabric_rate_bps": 1e6}
+)
+
+
+def random_trace(seed, *, coflows=15, mappers=3, reducers=3, ports=6):
+    """Shuffles of a few mappers and reducers, some with equal sizes, some at the same moment, some within a port."""
+    rng = np.random.default_rng(seed)
+    coflow, src, dst, size_bytes = [], [], [], []
+    for c in range(coflows):
+        froms = rng.choice(ports, rng.integers(1, mappers + 1), replace=False)
+        for to in rng.choice(ports, rng.integers(1, reducers + 1), replace=False):
+            size = 1e5 * (rng.integers(1, 9) if c % 2 else rng.uniform(0.01, 9.0))
+            for source in froms:
+                coflow.append(c)
+                src.append(source)
+                dst.append(to)
+                size_bytes.append(size if rng.random() < 0.8 else size * rng.random() + 1)
+    arrival_s = np.round(rng.uniform(0, 6, coflows), 1)
+    weight = rng.choice([1.0, 1.0, 2.0], coflows)
+    return CoflowTrace(
+        rng.permutation(coflows) + 1, arrival_s, np.array(coflow), np.array(src), np.array(dst), np.array(size_bytes),
+        weight,
+    )  # fmt: skip
+
+
+def _uncompiled(module, monkeypatch):
+    """A fresh copy of the module whose kernels are plain Python: nothing to compile, and quick on small traces."""
+    monkeypatch.setattr("simulator.jit.COMPILED", False)
+    name = f"plain_{module.__name__.rpartition('.')[2]}"
+    spec = importlib.util.spec_from_file_location(name, module.__file__)
+    copy = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, copy)
+    spec.loader.exec_module(copy)
+    return copy
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """Kernels are used, uncompiled, for traces of any size."""
+    for module in (fair_sharing, coflow_sharing):
+        monkeypatch.setattr(trace, module.__name__.rpartition(".")[2], _uncompiled(module, monkeypatch))
+    monkeypatch.setattr(trace, "COMPILED", True)
+
+
+def both(policy, given, network, monkeypatch, realism=None):
+    """The trace's records by the kernel and by the event loop."""
+    records = []
+    for least in (0, 1 << 60):
+        monkeypatch.setattr(trace, "KERNEL_FLOWS", least)
+        loaded = policies.load(policy)
+        records.append(trace.simulate_trace(given, network, loaded, realism=realism or Realism()))
+    return records
+
+
+@pytest.mark.parametrize("policy", ["fair", "coflow", "coflow(grouping=group)"])
+@pytest.mark.parametrize("network", [SWITCH, LEAF_SPINE], ids=["switch", "leaf-spine"])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_kernel_does_as_the_policy_says(policy, network, seed, plain, monkeypatch):
+    used = []
+    for name in ("run_fair", "run_coflow"):
+        original = getattr(trace._TraceSource, name)
+        monkeypatch.setattr(trace._TraceSource, name, lambda source, run=original: used.append(1) or run(source))
+    quick, slow = both(policy, random_trace(seed), network, monkeypatch)
+    assert used == [1]
+    np.testing.assert_allclose(quick.flow_finish_s, slow.flow_finish_s, rtol=1e-9)
+    assert quick.events == slow.events
+
+
+def test_one_class_changes_nothing_for_fair_sharing(plain, monkeypatch):
+    quick, slow = both("fair", random_trace(3), SWITCH, monkeypatch, Realism(classes=1))
+    np.testing.assert_allclose(quick.flow_finish_s, slow.flow_finish_s, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("policy", "realism"),
+    [
+        ("coflow(order=fifo)", Realism()),
+        ("coflow(rates=greedy)", Realism()),
+        ("coflow", Realism(decision_latency_s=0.01)),
+        ("coflow", Realism(classes=8, enforcer="priority")),
+        ("fair", Realism(decision_latency_s=0.01)),
+        ("echelonflow", Realism()),
+    ],
+)
+def test_no_kernel_where_it_would_say_something_else(policy, realism, monkeypatch):
+    monkeypatch.setattr(trace, "COMPILED", True)
+    assert trace._kernel(policies.load(policy), realism) is None
+
+
+@pytest.mark.skipif(not COMPILED, reason="numba is not installed, or ECHELON_PLAIN is set: nothing is compiled")
+@pytest.mark.parametrize(("module", "run"), [(fair_sharing, "run_fair"), (coflow_sharing, "run_coflow")])
+@pytest.mark.parametrize("seed", range(3))
+def test_uncompiled_the_results_are_the_same_bit_for_bit(module, run, seed, monkeypatch):
+    compiled = trace._TraceSource(random_trace(seed), LEAF_SPINE)
+    events = getattr(compiled, run)()
+    plain = trace._TraceSource(random_trace(seed), LEAF_SPINE)
+    monkeypatch.setattr(trace, module.__name__.rpartition(".")[2], _uncompiled(module, monkeypatch))
+    assert getattr(plain, run)() == events
+    np.testing.assert_array_equal(plain._ended_s, compiled._ended_s)
+
+
+def test_sums_of_very_different_sizes_keep_their_small_parts(plain, monkeypatch):
+    """A gigabyte and a few bytes between the same ports: what the first leaves of a sum must not be rounding."""
+    sizes = np.array([1e9, 7.0, 1e9, 3.0, 11.0, 5e8])
+    columns = (np.zeros(6, np.int64), np.array([0, 0, 1, 1, 2, 2]), np.array([3, 4, 3, 4, 4, 5]), sizes)
+    given = CoflowTrace(np.array([1]), np.zeros(1), *columns)
+    quick, slow = both("coflow", given, SWITCH, monkeypatch)
+    np.testing.assert_allclose(quick.flow_finish_s, slow.flow_finish_s, rtol=1e-9)
