@@ -1,7 +1,11 @@
 """What is known of all flows at one moment, built from declarations and events, without input or output.
 
 The coordinator feeds it with agents' messages, the simulator with its own events; both get the same
-`Snapshot`, so that any difference between them is enforcement.
+`Snapshot`, so that any difference between them is enforcement. Rows of a snapshot are in the order of stable
+ids: which of two events of one moment came first leaves no trace.
+
+Flows in flight, runs of groups and runs of Coflows are rows of tables that events change in place, so that a
+snapshot is a copy of columns. A row is called a slot; a flow keeps its own until it has finished.
 """
 
 from __future__ import annotations
@@ -9,81 +13,83 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from echelonflow.errors import InputError
+from echelonflow.group_info import INDEX_BITS, FlowInfo, GroupInfo, group_info
 from echelonflow.messages import Declare, FlowDeclaration
 from echelonflow.network import Network
-from echelonflow.snapshot import CoflowTable, GroupTable, JobTable, Snapshot
+from echelonflow.snapshot import CoflowTable, Floats, GroupTable, Ints, JobTable, Snapshot
+from echelonflow.table import Paths, Table
 
 FlowKey = tuple[str, int, str]
 """(job, iteration, flow): one flow of one iteration."""
 
-_ITERATION_BITS, _INDEX_BITS = 20, 24
+ITERATION_BITS = 20
 
 
 def stable_id(job_place: int, iteration: int, index: int) -> int:
     """An id that sorts by job, then iteration, then index, and never depends on timing."""
-    return (job_place << (_ITERATION_BITS + _INDEX_BITS)) | (iteration << _INDEX_BITS) | index
+    return (job_place << (ITERATION_BITS + INDEX_BITS)) | (iteration << INDEX_BITS) | index
 
 
-@dataclass(slots=True)
-class ActiveFlow:
-    """A released, unfinished flow."""
+_SHARED = {"job": np.int64, "in_job": np.int64, "active": np.int64}
+"""Of every table but that of jobs: its job's slot, the part of its id below the job, flows in flight."""
 
-    declaration: FlowDeclaration
-    iteration: int
-    release_s: float
-    sent_bytes: float = 0.0
+JOB_COLUMNS: Mapping[str, Any] = MappingProxyType({"place": np.int64, "compute_s": np.float64, "alone_s": np.float64})
+"""`place`: among the jobs in order of their names."""
+
+RUN_COLUMNS: Mapping[str, Any] = MappingProxyType(
+    {**_SHARED, **dict.fromkeys(("weight", "span_s", "alone_s", "head_s", "earliest_s", "worst_s"), np.float64)}
+    | {"run": object}
+)
+"""`head_s`: earliest release less offset among released head flows, those of least offset; `earliest_s`: the same
+among all flows, which stands in until a head flow is released; `worst_s`: latest finish less offset."""
+
+COFLOW_COLUMNS: Mapping[str, Any] = MappingProxyType(
+    {**_SHARED, **dict.fromkeys(("weight", "arrival_s", "finished_bytes"), np.float64)}
+)
+
+FLOW_COLUMNS: Mapping[str, Any] = MappingProxyType(
+    {**_SHARED, **dict.fromkeys(("run", "coflow", "path"), np.int64)}
+    | dict.fromkeys(("size_bytes", "offset_s", "sent_bytes", "release_s"), np.float64)
+    | {"key": object}
+)
 
 
 @dataclass(slots=True)
 class GroupRun:
     """One EchelonFlow in one iteration: released in part, not all finished."""
 
-    released: set[str] = field(default_factory=set)
-    active: dict[str, ActiveFlow] = field(default_factory=dict)
-    head_release_s: float = math.inf
-    """Earliest (release - offset) among the head flows, those of the least offset; infinite until one is released."""
-    earliest_s: float = math.inf
-    """Earliest (release - offset) among all flows: stands in until a head flow is released."""
-    incurred_s: float = -math.inf
-    finished: list[tuple[FlowDeclaration, float]] = field(default_factory=list)
-
-    @property
-    def reference_s(self) -> float:
-        return self.head_release_s if self.head_release_s < math.inf else self.earliest_s
+    slot: int
+    group: GroupInfo
+    released: bytearray
+    """By place in the group, whether the flow was released."""
+    unreleased: int
+    unfinished: int
+    pending_bytes: Ints
+    """What is declared but not released, on each of the group's links."""
+    coflows: dict[str, int] = field(default_factory=dict)
+    """Slots of its Coflows that have begun."""
 
 
 @dataclass(slots=True)
 class CoflowRun:
-    """One Coflow in one iteration, kept until its group has finished."""
+    """One Coflow in one iteration, kept until its groups have finished."""
 
-    arrival_s: float
-    finished_bytes: int = 0
-
-
-@dataclass(frozen=True)
-class GroupInfo:
-    """A declared group with what follows from it: paths, offsets, its bytes on each link and their time alone."""
-
-    declaration: Declare
-    paths: Mapping[str, tuple[int, ...]]
-    flows: Mapping[str, FlowDeclaration]
-    head_offset_s: float
-    span_s: float
-    volume_bytes: Mapping[int, int]
-    alone_s: float
+    slot: int
+    groups: int = 0
 
 
 @dataclass(slots=True)
 class JobInfo:
-    """What all groups of a job add up to."""
+    """What all groups of a job add up to: the bytes on each link of the network."""
 
-    compute_s: float
-    volume_bytes: dict[int, int] = field(default_factory=dict)
-    alone_s: float = 0.0
+    slot: int
+    volume_bytes: Ints
 
 
 class SchedulerState:
@@ -95,96 +101,127 @@ class SchedulerState:
 
     def __init__(self, network: Network) -> None:
         self.network = network
+        self._capacity_Bps: Floats = np.array(network.capacity_Bps, np.float64)
+        self._link_names = tuple(link.name for link in network.links)
+        self._paths = Paths()
         self._groups: dict[tuple[str, str], GroupInfo] = {}
-        self._group_of: dict[tuple[str, str], GroupInfo] = {}
+        self._declared: dict[tuple[str, str], FlowInfo] = {}
+        self._jobs: dict[str, JobInfo] = {}
         self._runs: dict[tuple[str, int, str], GroupRun] = {}
         self._coflows: dict[tuple[str, int, str], CoflowRun] = {}
-        self._jobs: dict[str, JobInfo] = {}
+        self._slot_of: dict[FlowKey, int] = {}
+        self._job_table = Table(JOB_COLUMNS)
+        self._run_table = Table(RUN_COLUMNS)
+        self._coflow_table = Table(COFLOW_COLUMNS)
+        self._flow_table = Table(FLOW_COLUMNS)
+        self._in_order: Ints = np.zeros(0, np.int64)
+        """Slots of the flows in order of their ids, as of when they were last put in order."""
+        self._ids: Ints = np.zeros(0, np.int64)
+        self._keys: list[FlowKey] = []
+        self._come: list[int] = []
+        """Slots of flows released since then."""
+        self._gone: list[int] = []
+        """Slots of flows finished since then; nobody gets them before the flows are put in order again."""
+        self._jobs_changed = False
 
     def declare(self, group: Declare) -> None:
         """Make a group known, for all iterations to come."""
         key = (group.job, group.group)
         if key in self._groups:
             raise InputError(f"group {group.group!r} of job {group.job!r} is declared already")
-        if not group.flows:
-            raise InputError(f"group {group.group!r} of job {group.job!r} has no flows")
-        if not (group.weight > 0 and math.isfinite(group.weight)):
-            raise InputError(f"group {group.group!r} of job {group.job!r}: weight {group.weight} is not positive")
-        flows, paths = {}, {}
-        for flow in group.flows:
-            what = f"flow {flow.flow!r} of job {group.job!r}"
-            if flow.flow in flows or (group.job, flow.flow) in self._group_of:
-                raise InputError(f"{what} is declared already")
-            if flow.size_bytes <= 0:
-                raise InputError(f"{what} has {flow.size_bytes} bytes; a size must be positive")
-            if not (flow.offset_s >= 0 and math.isfinite(flow.offset_s)):
-                raise InputError(f"{what} has offset {flow.offset_s} s; an offset is finite and not negative")
-            if not 0 <= flow.index < 1 << _INDEX_BITS:
-                raise InputError(f"{what} has index {flow.index}; it must lie in 0 to {(1 << _INDEX_BITS) - 1}")
-            for host in (flow.src_host, flow.dst_host):
-                if host not in self.network.edge_switch:
-                    raise InputError(f"{what} names host {host!r}, which the network does not have")
-            paths[flow.flow] = self.network.path(flow.src_host, flow.dst_host)
-            if not paths[flow.flow]:
-                raise InputError(f"{what} goes from {flow.src_host} to itself; only flows on the network are declared")
-            flows[flow.flow] = flow
-        if not (group.compute_s >= 0 and math.isfinite(group.compute_s)):
-            raise InputError(f"group {group.group!r} of job {group.job!r}: compute_s {group.compute_s} is negative")
-        offsets = [flow.offset_s for flow in group.flows]
-        volume = self._volume_bytes(flows, paths)
-        info = GroupInfo(group, paths, flows, min(offsets), max(offsets), volume, self._alone_s(volume))
-        job = self._jobs.setdefault(group.job, JobInfo(group.compute_s))
-        for link, size_bytes in volume.items():
-            job.volume_bytes[link] = job.volume_bytes.get(link, 0) + size_bytes
-        job.alone_s = self._alone_s(job.volume_bytes)
+        info = group_info(group, self.network, self._capacity_Bps, self._declared)
+        if group.job not in self._jobs:
+            slot = self._job_table.take(place=0, compute_s=group.compute_s, alone_s=0.0)
+            self._jobs[group.job] = JobInfo(slot, np.zeros(len(self._capacity_Bps), np.int64))
+            self._jobs_changed = True
+        job = self._jobs[group.job]
+        job.volume_bytes[info.links] += info.volume_bytes
+        self._job_table["alone_s"][job.slot] = np.max(job.volume_bytes / self._capacity_Bps)
         self._groups[key] = info
-        for name in flows:
-            self._group_of[group.job, name] = info
+        self._declared.update({(group.job, name): flow for name, flow in info.flows.items()})
 
-    def release(self, key: FlowKey, now_s: float) -> None:
-        """The flow's data is ready since `now_s`."""
+    def release(self, key: FlowKey, now_s: float) -> int:
+        """The flow's data is ready since `now_s`; returns its slot."""
         job, iteration, name = key
-        info = self._info(key)
-        run = self._runs.setdefault((job, iteration, info.declaration.group), GroupRun())
-        if name in run.released:
+        flow = self._info(key)
+        if not 0 <= iteration < 1 << ITERATION_BITS:
+            raise InputError(
+                f"flow {name!r} of job {job!r}: iteration {iteration} is not in 0 to 2^{ITERATION_BITS} - 1"
+            )
+        run = self._runs.get((job, iteration, flow.group))
+        if run is None:
+            run = self._begin_run(job, iteration, self._groups[job, flow.group])
+        elif run.released[flow.place]:
             raise InputError(f"flow {name!r} of job {job!r}, iteration {iteration}, is released already")
-        flow = info.flows[name]
-        run.released.add(name)
-        run.active[name] = ActiveFlow(flow, iteration, now_s)
-        run.earliest_s = min(run.earliest_s, now_s - flow.offset_s)
-        if flow.offset_s == info.head_offset_s:
-            run.head_release_s = min(run.head_release_s, now_s - flow.offset_s)
-        coflow = self._coflows.setdefault((job, iteration, flow.coflow), CoflowRun(now_s))
-        coflow.arrival_s = min(coflow.arrival_s, now_s)
+        coflow = self._begin_coflow(run, job, iteration, flow.declaration.coflow)
+        run.released[flow.place] = True
+        run.unreleased -= 1
+        run.pending_bytes[flow.cells] -= flow.declaration.size_bytes
+        offset_s, runs, coflows = flow.declaration.offset_s, self._run_table, self._coflow_table
+        _lower(runs["earliest_s"], run.slot, now_s - offset_s)
+        if offset_s == run.group.head_offset_s:
+            _lower(runs["head_s"], run.slot, now_s - offset_s)
+        _lower(coflows["arrival_s"], coflow, now_s)
+        runs["active"][run.slot] += 1
+        coflows["active"][coflow] += 1
+        if self._flow_table.full:
+            self._put_in_order()
+        slot = self._flow_table.take(
+            job=self._jobs[job].slot,
+            in_job=stable_id(0, iteration, flow.declaration.index),
+            active=1,
+            run=run.slot,
+            coflow=coflow,
+            path=self._paths.number(flow.path),
+            size_bytes=flow.declaration.size_bytes,
+            offset_s=offset_s,
+            sent_bytes=0.0,
+            release_s=now_s,
+            key=key,
+        )
+        self._slot_of[key] = slot
+        self._come.append(slot)
+        return slot
 
     def progress(self, key: FlowKey, sent_bytes: float) -> None:
         """`sent_bytes` of the flow have been acknowledged; never goes back."""
-        flow = self._active(key)
-        flow.sent_bytes = max(flow.sent_bytes, min(sent_bytes, flow.declaration.size_bytes))
+        slot, flows = self._slot(key), self._flow_table
+        sent = flows["sent_bytes"]
+        sent[slot] = max(sent[slot], min(sent_bytes, flows["size_bytes"][slot]))
+
+    def progress_all(self, slots: Ints, sent_bytes: Floats) -> None:
+        """The same for many flows in flight, each at most once, given by their slots."""
+        flows = self._flow_table
+        if not np.all(flows["active"][slots]):
+            raise InputError("progress of a flow that is not in flight")
+        sent = flows["sent_bytes"]
+        sent[slots] = np.maximum(sent[slots], np.minimum(sent_bytes, flows["size_bytes"][slots]))
 
     def finish(self, key: FlowKey, now_s: float) -> None:
         """The flow's last byte has arrived at `now_s`."""
-        self._active(key)
-        job, iteration, name = key
-        info = self._info(key)
-        run_key = (job, iteration, info.declaration.group)
-        run = self._runs[run_key]
-        flow = run.active.pop(name).declaration
-        run.finished.append((flow, now_s))
-        self._coflows[job, iteration, flow.coflow].finished_bytes += flow.size_bytes
-        run.incurred_s = max(finish - run.reference_s - f.offset_s for f, finish in run.finished)
-        if len(run.finished) == len(info.flows):
-            del self._runs[run_key]
-            for coflow in {f.coflow for f in info.flows.values()}:
-                self._coflows.pop((job, iteration, coflow), None)
+        slot, flows, runs, coflows = self._slot(key), self._flow_table, self._run_table, self._coflow_table
+        run_key = (key[0], key[1], self._info(key).group)
+        run, coflow = self._runs[run_key], flows["coflow"][slot]
+        runs["worst_s"][run.slot] = max(runs["worst_s"][run.slot], now_s - flows["offset_s"][slot])
+        runs["active"][run.slot] -= 1
+        coflows["finished_bytes"][coflow] += flows["size_bytes"][slot]
+        coflows["active"][coflow] -= 1
+        self._forget_flow(key)
+        run.unfinished -= 1
+        if run.unfinished == 0:
+            self._end_run(run_key)
 
     def withdraw(self, job: str) -> None:
         """Forget a job: its groups, its flows in flight."""
+        for run_key in [key for key in self._runs if key[0] == job]:
+            self._end_run(run_key)
+        for key in [key for key in self._slot_of if key[0] == job]:
+            self._forget_flow(key)
         self._groups = {key: info for key, info in self._groups.items() if key[0] != job}
-        self._group_of = {key: info for key, info in self._group_of.items() if key[0] != job}
-        self._runs = {key: run for key, run in self._runs.items() if key[0] != job}
-        self._coflows = {key: run for key, run in self._coflows.items() if key[0] != job}
-        self._jobs.pop(job, None)
+        self._declared = {key: info for key, info in self._declared.items() if key[0] != job}
+        if job in self._jobs:
+            self._job_table.give_back([self._jobs.pop(job).slot])
+            self._jobs_changed = True
 
     @property
     def groups(self) -> Mapping[tuple[str, str], GroupInfo]:
@@ -193,133 +230,207 @@ class SchedulerState:
 
     @property
     def active(self) -> list[FlowKey]:
-        """Keys of all released, unfinished flows."""
-        return [(job, iteration, name) for (job, iteration, _), run in self._runs.items() for name in run.active]
+        """Keys of all released, unfinished flows, in order of their release."""
+        return list(self._slot_of)
+
+    @property
+    def slots(self) -> Ints:
+        """Slots of the flows in flight, in the order of rows of a snapshot made now."""
+        self._put_in_order()
+        slots: Ints = self._in_order.copy()
+        return slots
 
     def declaration(self, job: str, flow: str) -> FlowDeclaration:
         """What was declared of a flow (InputError if nothing was)."""
-        return self._info((job, 0, flow)).flows[flow]
+        return self._info((job, 0, flow)).declaration
 
     def group_of(self, job: str, flow: str) -> str:
         """The group that a declared flow belongs to (InputError if it was not declared)."""
-        return self._info((job, 0, flow)).declaration.group
+        return self._info((job, 0, flow)).group
 
     def ideal_finish_s(self, key: FlowKey) -> float:
         """Due time d = r + offset of an active flow, with what is known of r now."""
-        info, flow = self._info(key), self._active(key)
-        run = self._runs[key[0], key[1], info.declaration.group]
-        return run.reference_s + flow.declaration.offset_s
+        flows, slot = self._flow_table, self._slot(key)
+        reference_s = self._reference_s(flows["run"][[slot]])[0]
+        return float(reference_s + flows["offset_s"][slot])
 
     def snapshot(self, now_s: float) -> tuple[Snapshot, list[FlowKey]]:
-        """The snapshot at `now_s`, and the key of each of its rows."""
-        place = {job: i for i, job in enumerate(sorted({job for job, _ in self._groups}))}
-        keys: list[FlowKey] = []
-        rows: list[tuple[int, float, float, float, float, int, int]] = []
-        hops: list[int] = []
-        path_start = [0]
-        job_row: dict[str, int] = {}
-        group_rows: list[tuple[int, float, float, float, int, float, float]] = []
-        pending_start, pending_link, pending_bytes = [0], list[int](), list[float]()
-        coflow_row: dict[tuple[str, int, str], int] = {}
-        coflow_rows: list[tuple[int, float, float, float]] = []
-        for (job, iteration, name), run in self._runs.items():
-            if not run.active:
-                continue
-            info = self._groups[job, name]
-            group_row = len(group_rows)
-            first = stable_id(place[job], iteration, min(flow.index for flow in info.flows.values()))
-            weight, row = info.declaration.weight, job_row.setdefault(job, len(job_row))
-            group_rows.append((first, weight, run.reference_s, run.incurred_s, row, info.span_s, info.alone_s))
-            for flow_name, active in run.active.items():
-                flow = active.declaration
-                coflow = (job, iteration, flow.coflow)
-                flow_id = stable_id(place[job], iteration, flow.index)
-                if coflow not in coflow_row:
-                    coflow_row[coflow] = len(coflow_rows)
-                    seen = self._coflows[coflow]
-                    coflow_rows.append((flow_id, weight, seen.arrival_s, float(seen.finished_bytes)))
-                row = coflow_row[coflow]
-                least_id, _, arrival_s, sent_bytes = coflow_rows[row]
-                coflow_rows[row] = (min(least_id, flow_id), weight, arrival_s, sent_bytes + active.sent_bytes)
-                keys.append((job, iteration, flow_name))
-                hops.extend(info.paths[flow_name])
-                path_start.append(len(hops))
-                remaining = max(flow.size_bytes - active.sent_bytes, 1.0)
-                ideal = run.reference_s + flow.offset_s
-                rows.append((flow_id, remaining, active.sent_bytes, active.release_s, ideal, group_row, row))
-            waiting: dict[int, float] = {}
-            for flow_name, flow in info.flows.items():
-                if flow_name not in run.released:
-                    for link in info.paths[flow_name]:
-                        waiting[link] = waiting.get(link, 0.0) + flow.size_bytes
-            pending_link.extend(waiting)
-            pending_bytes.extend(waiting.values())
-            pending_start.append(len(pending_link))
-        columns = list(zip(*rows, strict=True)) or [()] * 7
-        group_columns = list(zip(*group_rows, strict=True)) or [()] * 7
-        coflow_columns = list(zip(*coflow_rows, strict=True)) or [()] * 4
-        jobs = [self._jobs[job] for job in job_row]
-        floats, ints = np.float64, np.int64
+        """The snapshot at `now_s`, and the key of each of its rows, in order of ids (the list is not to be changed)."""
+        self._put_in_order()
+        flows, slots = self._flow_table, self._in_order
+        runs, group = self._in_flight(self._run_table, flows["run"][slots])
+        coflows, coflow = self._in_flight(self._coflow_table, flows["coflow"][slots])
+        groups, jobs = self._group_table(runs)
+        size, sent, reference = flows["size_bytes"][slots], flows["sent_bytes"][slots], groups.reference_s
+        path_start, path_link = self._paths.rows(flows["path"][slots])
+        coflow_columns = self._coflow_table
+        finished = coflow_columns["finished_bytes"][coflows]
         snapshot = Snapshot(
             now_s=now_s,
-            flow_id=np.array(columns[0], ints),
-            remaining_bytes=np.array(columns[1], floats),
-            sent_bytes=np.array(columns[2], floats),
-            release_s=np.array(columns[3], floats),
-            ideal_finish_s=np.array(columns[4], floats),
-            group=np.array(columns[5], ints),
-            coflow=np.array(columns[6], ints),
-            path_start=np.array(path_start, ints),
-            path_link=np.array(hops, ints),
-            capacity_Bps=np.array(self.network.capacity_Bps, floats),
-            groups=GroupTable(
-                id=np.array(group_columns[0], ints),
-                weight=np.array(group_columns[1], floats),
-                reference_s=np.array(group_columns[2], floats),
-                incurred_tardiness_s=np.array(group_columns[3], floats),
-                job=np.array(group_columns[4], ints),
-                span_s=np.array(group_columns[5], floats),
-                alone_s=np.array(group_columns[6], floats),
-                pending_start=np.array(pending_start, ints),
-                pending_link=np.array(pending_link, ints),
-                pending_bytes=np.array(pending_bytes, floats),
-            ),
+            flow_id=self._ids.copy(),
+            remaining_bytes=np.maximum(size - sent, 1.0),
+            sent_bytes=sent,
+            release_s=flows["release_s"][slots],
+            ideal_finish_s=reference[group] + flows["offset_s"][slots],
+            group=group,
+            coflow=coflow,
+            path_start=path_start,
+            path_link=path_link,
+            capacity_Bps=self._capacity_Bps.copy(),
+            groups=groups,
             coflows=CoflowTable(
-                id=np.array(coflow_columns[0], ints),
-                weight=np.array(coflow_columns[1], floats),
-                arrival_s=np.array(coflow_columns[2], floats),
-                sent_bytes=np.array(coflow_columns[3], floats),
+                id=self._id_of(coflow_columns, coflows),
+                weight=coflow_columns["weight"][coflows],
+                arrival_s=coflow_columns["arrival_s"][coflows],
+                sent_bytes=finished + np.bincount(coflow, weights=sent, minlength=len(coflows)),
             ),
             jobs=JobTable(
-                id=np.array([place[job] for job in job_row], ints),
-                compute_s=np.array([job.compute_s for job in jobs], floats),
-                alone_s=np.array([job.alone_s for job in jobs], floats),
+                id=self._job_table["place"][jobs],
+                compute_s=self._job_table["compute_s"][jobs],
+                alone_s=self._job_table["alone_s"][jobs],
             ),
-            link_names=tuple(link.name for link in self.network.links),
+            link_names=self._link_names,
         )
-        return snapshot, keys
+        return snapshot, self._keys
 
-    def _volume_bytes(
-        self, flows: Mapping[str, FlowDeclaration], paths: Mapping[str, tuple[int, ...]]
-    ) -> dict[int, int]:
-        volume: dict[int, int] = {}
-        for name, flow in flows.items():
-            for link in paths[name]:
-                volume[link] = volume.get(link, 0) + flow.size_bytes
-        return volume
+    def _group_table(self, slots: Ints) -> tuple[GroupTable, Ints]:
+        """The runs in `slots`, and the slots of their jobs."""
+        runs = self._run_table
+        jobs, job = np.unique(self._job_table["place"][runs["job"][slots]], return_inverse=True)
+        job_slots: Ints = np.zeros(len(jobs), np.int64)
+        job_slots[job] = runs["job"][slots]
+        pending_start, pending_link, pending_bytes = _pending(runs["run"][slots].tolist())
+        reference_s = self._reference_s(slots)
+        table = GroupTable(
+            id=self._id_of(runs, slots),
+            weight=runs["weight"][slots],
+            reference_s=reference_s,
+            incurred_tardiness_s=runs["worst_s"][slots] - reference_s,
+            job=job.astype(np.int64),
+            span_s=runs["span_s"][slots],
+            alone_s=runs["alone_s"][slots],
+            pending_start=pending_start,
+            pending_link=pending_link,
+            pending_bytes=pending_bytes,
+        )
+        return table, job_slots
 
-    def _alone_s(self, volume_bytes: Mapping[int, int]) -> float:
-        return max(size_bytes / self.network.capacity_Bps[link] for link, size_bytes in volume_bytes.items())
+    def _reference_s(self, slots: Ints) -> Floats:
+        head_s: Floats = self._run_table["head_s"][slots]
+        return np.where(head_s < math.inf, head_s, self._run_table["earliest_s"][slots])
 
-    def _info(self, key: FlowKey) -> GroupInfo:
+    def _id_of(self, table: Table, slots: Ints) -> Ints:
+        places: Ints = self._job_table["place"][table["job"][slots]]
+        ids: Ints = (places << (ITERATION_BITS + INDEX_BITS)) | table["in_job"][slots]
+        return ids
+
+    def _in_flight(self, table: Table, of_flow: Ints) -> tuple[Ints, Ints]:
+        """Slots of a table that have flows in flight, in order of ids; and of each flow the row it has among them."""
+        slots = np.flatnonzero(table["active"])
+        slots = slots[np.argsort(self._id_of(table, slots), kind="stable")]
+        row = np.empty(len(table), np.int64)
+        row[slots] = np.arange(len(slots))
+        return slots, row[of_flow]
+
+    def _put_in_order(self) -> None:
+        """Bring slots, ids and keys of the flows in flight up to date."""
+        if self._jobs_changed:
+            for place, job in enumerate(sorted(self._jobs)):
+                self._job_table["place"][self._jobs[job].slot] = place
+        if self._jobs_changed or self._come or self._gone:
+            slots = np.concatenate((self._in_order, np.array(self._come, np.int64)))
+            slots = slots[self._flow_table["active"][slots] == 1]
+            ids = self._id_of(self._flow_table, slots)
+            order = np.argsort(ids, kind="stable")  # all but those that came are in order already, which is fast
+            self._in_order, self._ids = slots[order], ids[order]
+            self._keys = self._flow_table["key"][self._in_order].tolist()
+        self._flow_table.give_back(self._gone)
+        self._come, self._gone, self._jobs_changed = [], [], False
+
+    def _begin_run(self, job: str, iteration: int, group: GroupInfo) -> GroupRun:
+        flows = len(group.flows)
+        slot = self._run_table.take(
+            job=self._jobs[job].slot,
+            in_job=stable_id(0, iteration, group.first_index),
+            active=0,
+            weight=group.declaration.weight,
+            span_s=group.span_s,
+            alone_s=group.alone_s,
+            head_s=math.inf,
+            earliest_s=math.inf,
+            worst_s=-math.inf,
+        )
+        run = GroupRun(slot, group, bytearray(flows), flows, flows, group.volume_bytes.copy())
+        self._run_table["run"][slot] = run
+        self._runs[job, iteration, group.declaration.group] = run
+        return run
+
+    def _begin_coflow(self, run: GroupRun, job: str, iteration: int, name: str) -> int:
+        """The slot of a Coflow of the run; a Coflow begins with its first flow."""
+        if name not in run.coflows:
+            key, group = (job, iteration, name), run.group
+            if key not in self._coflows:
+                slot = self._coflow_table.take(
+                    job=self._jobs[job].slot,
+                    in_job=stable_id(0, iteration, group.coflow_index[name]),
+                    active=0,
+                    weight=group.declaration.weight,
+                    arrival_s=math.inf,
+                    finished_bytes=0.0,
+                )
+                self._coflows[key] = CoflowRun(slot)
+            self._coflows[key].groups += 1
+            run.coflows[name] = self._coflows[key].slot
+        return run.coflows[name]
+
+    def _end_run(self, key: tuple[str, int, str]) -> None:
+        job, iteration, _ = key
+        run = self._runs.pop(key)
+        self._run_table["active"][run.slot] = 0
+        self._run_table.give_back([run.slot])
+        for name in run.coflows:
+            coflow = self._coflows[job, iteration, name]
+            coflow.groups -= 1
+            if coflow.groups == 0:
+                del self._coflows[job, iteration, name]
+                self._coflow_table["active"][coflow.slot] = 0
+                self._coflow_table.give_back([coflow.slot])
+
+    def _forget_flow(self, key: FlowKey) -> None:
+        slot = self._slot_of.pop(key)
+        self._flow_table["active"][slot] = 0
+        self._gone.append(slot)
+
+    def _info(self, key: FlowKey) -> FlowInfo:
         job, _, name = key
-        if (job, name) not in self._group_of:
+        if (job, name) not in self._declared:
             raise InputError(f"flow {name!r} of job {job!r} was not declared")
-        return self._group_of[job, name]
+        return self._declared[job, name]
 
-    def _active(self, key: FlowKey) -> ActiveFlow:
-        job, iteration, name = key
-        run = self._runs.get((job, iteration, self._info(key).declaration.group))
-        if run is None or name not in run.active:
+    def _slot(self, key: FlowKey) -> int:
+        slot = self._slot_of.get(key)
+        if slot is None:
+            job, iteration, name = key
+            self._info(key)
             raise InputError(f"flow {name!r} of job {job!r}, iteration {iteration}, is not in flight")
-        return run.active[name]
+        return slot
+
+
+def _lower(column: Floats, slot: int, value: float) -> None:
+    column[slot] = min(column[slot], value)
+
+
+def _pending(runs: list[GroupRun]) -> tuple[Ints, Ints, Floats]:
+    """Declared but unreleased bytes of the runs by link, in compressed rows."""
+    none = np.zeros(0, np.int64)
+    waiting = [run.unreleased > 0 for run in runs]
+    bytes_of = [run.pending_bytes if waits else none for run, waits in zip(runs, waiting, strict=True)]
+    links_of = [run.group.links if waits else none for run, waits in zip(runs, waiting, strict=True)]
+    start = np.zeros(len(runs) + 1, np.int64)
+    if not any(waiting):
+        return start, none, none.astype(np.float64)
+    pending, links = np.concatenate(bytes_of), np.concatenate(links_of)
+    there = pending > 0
+    row = np.repeat(np.arange(len(runs)), [len(part) for part in bytes_of])
+    np.cumsum(np.bincount(row[there], minlength=len(runs)), out=start[1:])
+    return start, links[there], pending[there].astype(np.float64)

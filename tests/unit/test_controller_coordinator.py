@@ -236,7 +236,7 @@ def test_a_connection_has_the_mark_of_its_first_unfinished_iteration(network):
     say(coordinator, (A, release("x0", iteration=1)), (A, release("x0", iteration=0)))
     out = coordinator.decide(NOW)
     assert out[0] == installs(network, [("x0", TOP)])
-    assert SendTo(A, Decide((Setting("job", "x0", 1, SECOND, None), Setting("job", "x0", 0, TOP, None)))) in out
+    assert SendTo(A, Decide((Setting("job", "x0", 0, TOP, None), Setting("job", "x0", 1, SECOND, None)))) in out
     say(coordinator, (B, finish("x0")))
     # The next iteration is at the connection's head now: its rule follows, its setting is known.
     assert without_log(coordinator.decide(NOW)) == [installs(network, [("x0", SECOND)])]
