@@ -157,8 +157,8 @@ def _tensor_parallel(rng: random.Random) -> JobDag:
 
 
 def _expert_parallel(rng: random.Random) -> JobDag:
-    layers = rng.randint(2, 3)
-    return _patterns.expert_parallel(rng, ranks=rng.choice([2, 4]), layer_s=_times_s(rng, layers), mean_bytes=_MIB)
+    layers = rng.randint(1, 2)
+    return _patterns.expert_parallel(rng, ranks=rng.choice([2, 3]), layer_s=_times_s(rng, layers), mean_bytes=_MIB)
 
 
 def _layered(rng: random.Random) -> JobDag:

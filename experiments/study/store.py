@@ -1,0 +1,88 @@
+"""What was measured of each case, one JSON object a line: a study may be stopped, and goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import echelonflow
+import simulator
+from echelonflow.errors import InputError
+from experiments import benchmarks
+from experiments.study.measure import Section
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One case: what it is in words, and its scores by policy."""
+
+    section: str
+    number: int
+    words: str
+    code: str
+    """Digest of the code that measured it."""
+    scores: dict[str, list[float]]
+
+
+def code_digest() -> str:
+    """Changes with every edit of policies, simulator or random cases."""
+    found = hashlib.sha256()
+    for package in (echelonflow, simulator, benchmarks):
+        assert package.__file__ is not None
+        for path in sorted(Path(package.__file__).parent.rglob("*.py")):
+            found.update(path.name.encode() + path.read_bytes())
+    return found.hexdigest()[:12]
+
+
+def load(path: Path) -> dict[tuple[str, int], Measured]:
+    """All cases in the file, the last of each (none if there is no file); InputError naming a line that is not one."""
+    found: dict[tuple[str, int], Measured] = {}
+    if not path.exists():
+        return found
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            case = Measured(**json.loads(line))
+        except (ValueError, TypeError) as error:
+            raise InputError(f"{path}, line {number}: is not a measured case ({error}); remove the line") from None
+        found[case.section, case.number] = case
+    return found
+
+
+def collect(path: Path, sections: Sequence[Section], limit_s: float, say: Say, *, keep: bool = False) -> int:
+    """Measure every case that `path` lacks, for at most about `limit_s` seconds; returns how many are still missing.
+
+    Cases of all sections take turns. Those measured by other code are measured again unless `keep`.
+    """
+    digest, known = code_digest(), load(path)
+    wanted = [
+        (section, number)
+        for section, number in _in_turns(sections)
+        if (before := known.get((section.name, number))) is None or not (keep or before.code == digest)
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    begun_s = said_s = time.monotonic()
+    with path.open("a", encoding="utf-8") as file:
+        for done, (section, number) in enumerate(wanted):
+            now_s = time.monotonic()
+            if now_s - begun_s >= limit_s:
+                return len(wanted) - done
+            if now_s - said_s >= 5:
+                said_s = now_s
+                say(f"{done} of {len(wanted)} cases, {now_s - begun_s:.0f} s")
+            case = section.draw(number)
+            measured = Measured(section.name, number, case.words, digest, section.measure(case))
+            file.write(json.dumps(vars(measured)) + "\n")
+            file.flush()
+    return 0
+
+
+def _in_turns(sections: Sequence[Section]) -> Iterator[tuple[Section, int]]:
+    """Number 0 of all sections, then number 1, ...; larger sections go on when smaller ones are done."""
+    for number in range(max(section.cases for section in sections)):
+        yield from ((section, number) for section in sections if number < section.cases)

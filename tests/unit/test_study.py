@@ -1,0 +1,110 @@
+"""The study: orders of flows, resumable collection, cases that can be made again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from echelonflow import policies, topologies
+from echelonflow.dag import Compute, Group, Job, JobDag, Transfer
+from echelonflow.errors import InputError
+from experiments.study import measure, orders, store
+from simulator.fluid import simulate
+
+NETWORK = topologies.build("single-switch", {"hosts": 2, "rate_bps": 8e6})
+
+
+def two_flows(name="a"):
+    """Released together; the consumer of `long` works 1 s, that of `short` 10 s: short should go first."""
+    size = round(NETWORK.capacity_Bps[0])
+    steps = (
+        Transfer("long", 0, 1, 3 * size, "g", "long"), Transfer("short", 0, 1, size, "g", "short"),
+        Compute("after long", 1, 1.0, ("long", "after short")), Compute("after short", 1, 10.0, ("short",)),
+    )  # fmt: skip
+    return Job(name, JobDag(2, steps, (Group("g", "t", ("short", "long"), (0.0, 10.0)),)), ("h1", "h2"))
+
+
+def iteration_s(record):
+    return max(c.finish_s for c in record.computes)
+
+
+def test_an_order_is_followed_to_the_letter():
+    job = two_flows()
+    found = simulate([job], NETWORK, orders.by_order([job], [("a", "long"), ("a", "short")]))
+    assert {f.flow: round(f.finish_s, 4) for f in found.flows} == {"long": 3.0, "short": 4.0}
+    assert iteration_s(found) == pytest.approx(15.0)
+
+
+def test_the_best_order_is_found_among_all():
+    job = two_flows()
+    best = orders.best([job], NETWORK, orders.flow_orders([job]), iteration_s)
+    assert best.order == (("a", "short"), ("a", "long"))
+    assert best.value == pytest.approx(12.0)
+    assert best.tried == 2 == orders.number_of_orders([job])[0]
+
+
+def test_orders_of_groups_keep_their_flows_in_order_of_ideal_finish():
+    jobs = [two_flows("a"), two_flows("b")]
+    found = list(orders.group_orders(jobs))
+    assert len(found) == 2 == orders.number_of_orders(jobs)[1]
+    assert found[0] == (("a", "short"), ("a", "long"), ("b", "short"), ("b", "long"))
+
+
+def test_without_flows_there_is_no_order():
+    silent = Job("s", JobDag(1, (Compute("c", 0, 1.0),)), ("h1",))
+    with pytest.raises(InputError, match="no order of flows to try"):
+        orders.best([silent], NETWORK, [], iteration_s)
+
+
+def test_the_roster_finds_every_policy():
+    names = measure.roster()
+    assert {policies.load(name).name.split("(")[0] for name in names} == set(policies.names())
+    assert "echelonflow(order=remaining,within=paced)" in names
+    assert len(set(names)) == len(names)
+
+
+@pytest.fixture
+def sections():
+    chosen = [s for s in measure.sections(0.01) if s.name in (measure.GROUPS, measure.TINY)]
+    return [measure.Section(s.name, s.cases, s.draw, lambda case: {"words": [float(len(case.jobs))]}) for s in chosen]
+
+
+def test_a_study_goes_on_where_it_was_stopped(tmp_path, sections):
+    path = tmp_path / "deep" / "study.jsonl"
+    assert store.collect(path, sections, 0.0, print) == 4
+    assert store.collect(path, sections, 1e6, print) == 0
+    assert store.collect(path, sections, 1e6, print) == 0
+    assert len(path.read_text().splitlines()) == 4
+    found = store.load(path)
+    assert found[measure.GROUPS, 1].scores["words"][0] == len(measure.groups_case(1).jobs)
+    assert {case.code for case in found.values()} == {store.code_digest()}
+
+
+def test_cases_of_other_code_are_measured_again_unless_kept(tmp_path, sections):
+    path = tmp_path / "study.jsonl"
+    store.collect(path, sections, 1e6, print)
+    lines = [json.loads(line) | {"code": "older"} for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert store.collect(path, sections, 0.0, print, keep=True) == 0
+    assert store.collect(path, sections, 0.0, print) == 4
+
+
+def test_a_line_that_is_no_case_is_named(tmp_path):
+    path = tmp_path / "study.jsonl"
+    path.write_text('{"section": "groups"}\n')
+    with pytest.raises(InputError, match="line 1: is not a measured case"):
+        store.load(path)
+
+
+def test_a_case_is_the_same_whenever_it_is_drawn():
+    for section in measure.sections(0.01):
+        assert section.draw(1).jobs == section.draw(1).jobs
+
+
+def test_no_order_beats_the_bound_on_a_tiny_case():
+    case = measure.tiny_case(0)
+    scores = measure.measure_all_orders(case)
+    tried = [values[0] for name, values in scores.items() if name.startswith(measure.ORDER_SIGN)]
+    assert len(tried) == orders.number_of_orders(case.jobs)[0]
+    assert min(tried) >= scores["bound"][0] * (1 - 1e-6)
