@@ -134,13 +134,14 @@ def _ring_steps(collective: Collective, parts: Sequence[int], root: int) -> list
     n = len(parts)
     if collective == "broadcast":
         return [[((root + k) % n, (root + k + 1) % n, sum(parts))] for k in range(n - 1)]
-    scatter = [[parts[(i - 1 - k) % n] for i in range(n)] for k in range(n - 1)]
-    gather = [[parts[(i - k) % n] for i in range(n)] for k in range(n - 1)]
-    # What started at i - k and has further to go: for i + 1, .., i - k - 1.
-    passing = [[sum(parts[(i + d) % n] for d in range(1, n - k)) for i in range(n)] for k in range(n - 1)]
-    sizes = {
-        "all-reduce": scatter + gather, "reduce-scatter": scatter, "all-gather": gather, "all-to-all": passing,
-    }[collective]  # fmt: skip
+    sizes: list[list[int]] = []
+    if collective in ("all-reduce", "reduce-scatter"):
+        sizes += [[parts[(i - 1 - k) % n] for i in range(n)] for k in range(n - 1)]
+    if collective in ("all-reduce", "all-gather"):
+        sizes += [[parts[(i - k) % n] for i in range(n)] for k in range(n - 1)]
+    if collective == "all-to-all":
+        # What started at i - k and has further to go: for i + 1, .., i - k - 1.
+        sizes += [[sum(parts[(i + d) % n] for d in range(1, n - k)) for i in range(n)] for k in range(n - 1)]
     return [[(i, (i + 1) % n, step[i]) for i in range(n)] for step in sizes]
 
 

@@ -170,7 +170,7 @@ def split_into_stages(profile: Profile, stages: int) -> Stages:
         raise InputError(
             f"profile {profile.model} has {len(layers)} layers; it cannot be cut into {stages} stages, but into 1 to {len(layers)}"
         )
-    cuts = _balanced_cuts([layer.forward_s + layer.backward_s for layer in layers], stages)
+    cuts = balanced_cuts([layer.forward_s + layer.backward_s for layer in layers], stages)
     parts = [layers[a:b] for a, b in itertools.pairwise(cuts)]
     return Stages(
         layers=tuple(tuple(layer.name for layer in part) for part in parts),
@@ -182,7 +182,7 @@ def split_into_stages(profile: Profile, stages: int) -> Stages:
     )
 
 
-def _balanced_cuts(times_s: Sequence[float], parts: int) -> list[int]:
+def balanced_cuts(times_s: Sequence[float], parts: int) -> list[int]:
     """Indices 0 = c_0 < c_1 < .. < c_parts = n that minimise the largest sum of times_s[c_i:c_i+1]."""
     n = len(times_s)
     before = [0.0]
