@@ -3,31 +3,36 @@
 # and a virtual environment in .venv. Nothing goes into the system's Python.
 #
 #   scripts/setup.sh              all that run.sh needs
+#   scripts/setup.sh --fluid      only what simulation needs: no root, no distribution packages, any system
 #   scripts/setup.sh --dev        also what test.sh needs: pytest, ruff, mypy, ...
 #   scripts/setup.sh --profile    also PyTorch and transformers, for `echelon profile`
-#   scripts/setup.sh --no-system  skip distribution packages (simulation only, no root needed)
+#   scripts/setup.sh --no-system  skip distribution packages (where you install them by your own means)
+#
+# PYTHON=/path/to/python3 chooses the interpreter (3.10 or later).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-extras=(emulation os-ken) with_system=yes
+# Words in strings, and no mapfile: macOS has bash 3.2, where empty arrays are unset and there is no mapfile.
+emulation="emulation os-ken" more="" with_system=yes
 for argument in "$@"; do
     case "$argument" in
-        --dev) extras+=(dev) ;;
-        --profile) extras+=(profile) ;;
+        --fluid) emulation="" with_system=no ;;
+        --dev) more="$more dev" ;;
+        --profile) more="$more profile" ;;
         --no-system) with_system=no ;;
-        -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
         *) echo "setup.sh: unknown option '$argument'; see --help" >&2; exit 2 ;;
     esac
 done
+extras="$emulation $more"
 
-PYTHON=${PYTHON:-/usr/bin/python3}
 SYSTEM_PACKAGES=(ca-certificates ethtool git iproute2 mininet openvswitch-switch python3 python3-venv tcpdump util-linux)
 
 say() { printf 'setup: %s\n' "$*"; }
 
 install_system_packages() {
     command -v apt-get >/dev/null || {
-        say "no apt-get here; install by your own means: ${SYSTEM_PACKAGES[*]} (or pass --no-system)" >&2
+        say "no apt-get here; install by your own means: ${SYSTEM_PACKAGES[*]} (and pass --no-system)" >&2
         exit 1
     }
     local missing=() package
@@ -53,29 +58,45 @@ install_system_packages() {
 all_installed() {
     local extra
     [ -f "$stamp" ] && [ "$(head -n 1 "$stamp")" = "$fingerprint" ] || return
-    for extra in "${extras[@]}"; do
+    for extra in $extras; do
         grep -qx "$extra" "$stamp" || return
     done
 }
 
-install_python_packages() {
-    local stamp=.venv/.installed fingerprint wanted
-    fingerprint=$(cat setup.py scripts/build-constraints.txt | sha256sum | cut -d' ' -f1)
-    if all_installed; then return; fi
-    # What was installed before stays, and is brought up to date with the rest.
-    [ ! -f "$stamp" ] || mapfile -t extras < <({ printf '%s\n' "${extras[@]}"; sed 1d "$stamp"; } | sort -u)
-    wanted=$(IFS=,; echo "${extras[*]}")
-    if [ ! -x .venv/bin/python ]; then
-        say "creating .venv with $("$PYTHON" --version)"
-        "$PYTHON" -m venv .venv
-    fi
-    say "installing Python packages ($wanted)"
-    # --build-constraint (pip >= 25.3) is what keeps ryu 4.34 buildable.
-    .venv/bin/pip install --quiet --upgrade 'pip>=25.3'
-    .venv/bin/pip install --quiet --build-constraint scripts/build-constraints.txt -e ".[$wanted]"
-    printf '%s\n' "$fingerprint" "${extras[@]}" >"$stamp"
+# Prints the first interpreter that is new enough and can make virtual environments.
+find_python() {
+    local candidate
+    for candidate in ${PYTHON:-/usr/bin/python3 python3 python3.13 python3.12 python3.11 python3.10}; do
+        if "$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    say "no Python 3.10 or later with venv found; install one, and name it: PYTHON=/path/to/python3 $0" >&2
+    return 1
 }
 
-[ "$with_system" = yes ] && install_system_packages
+install_python_packages() {
+    local stamp=.venv/.installed fingerprint wanted python
+    fingerprint=$(cat setup.py scripts/build-constraints.txt | cksum)
+    if all_installed; then return; fi
+    # What was installed before stays, and is brought up to date with the rest.
+    [ ! -f "$stamp" ] || extras="$extras $(sed 1d "$stamp" | tr '\n' ' ')"
+    # shellcheck disable=SC2086 # words, on purpose
+    extras=$(printf '%s\n' $extras | sort -u)
+    wanted=$(printf '%s' "$extras" | tr '\n' ',')
+    if [ ! -x .venv/bin/python ]; then
+        python=$(find_python)
+        say "creating .venv with $("$python" --version)"
+        "$python" -m venv .venv
+    fi
+    say "installing Python packages (${wanted:-for simulation})"
+    # --build-constraint (pip >= 25.3) is what keeps ryu 4.34 buildable.
+    .venv/bin/pip install --quiet --upgrade 'pip>=25.3'
+    .venv/bin/pip install --quiet --build-constraint scripts/build-constraints.txt -e ".${wanted:+[$wanted]}"
+    printf '%s\n' "$fingerprint" "$extras" >"$stamp"
+}
+
+if [ "$with_system" = yes ]; then install_system_packages; fi
 install_python_packages
 say "ready: $(.venv/bin/python --version), .venv/bin/echelon"

@@ -112,7 +112,7 @@ def require() -> None:
         # Without root most others fail as well, for that reason alone.
         first = [check for check in failed if check.name == "root"] or failed
         text = "; ".join(f"{check.name}: {check.detail}; {check.remedy}" for check in first)
-        raise InputError(f"this machine cannot emulate: {text}")
+        raise InputError(f"this machine cannot emulate: {text}; or simulate: --backend fluid")
 
 
 def _words(path: str) -> list[str]:

@@ -65,6 +65,94 @@ def test_the_guest_test_runs_an_experiment_that_is_shipped():
     assert YAML(typ="safe", pure=True).load((ROOT / "experiments" / "smoke.yaml").read_text())["name"] == "smoke"
 
 
+@pytest.fixture
+def machine(tmp_path):
+    """A checkout and a machine made of stand-ins: call it with what is odd about it; returns status, output, errors.
+
+    Every stand-in says how it was called. By default root, Linux, namespaces, and a doctor who is content.
+    """
+    checkout, programs = tmp_path / "a checkout", tmp_path / "bin"
+    for folder in (checkout / "scripts", checkout / ".venv" / "bin", programs):
+        folder.mkdir(parents=True)
+    shutil.copy(ROOT / "run.sh", checkout)
+    for name in ("bash", "dirname", "sed"):
+        (programs / name).symlink_to(shutil.which(name))
+
+    def write(path, body):
+        path.write_text(f"#!/usr/bin/env bash\n{body}\n")
+        path.chmod(0o755)
+
+    def run_on(*arguments, setup="exit 0", doctor="exit 0", status=0, **changed):
+        for name, body in {"uname": "echo Linux", "id": "echo 0", "unshare": "exit 0", **changed}.items():
+            write(programs / name, body)
+        write(checkout / "scripts" / "setup.sh", f'echo "setup $*"\nif [ "$*" = --fluid ]; then exit 0; fi\n{setup}')
+        echelon = f'if [ "$1" = doctor ]; then\n{doctor}\nfi\nprintf "<%s>" "$@"\nexit {status}'
+        write(checkout / ".venv" / "bin" / "echelon", echelon)
+        argv = [str(checkout / "run.sh"), *arguments]
+        done = subprocess.run(argv, env={"PATH": str(programs)}, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    return run_on
+
+
+HEADLINE = "<experiments/pipeline.yaml><experiments/gpt2-pipeline.yaml>"
+
+
+def test_run_emulates_where_it_can(machine):
+    assert machine() == (0, f"setup \n<run>{HEADLINE}", "")
+    assert machine("a b.yaml", "--repeat", "2")[1] == "setup \n<run><a b.yaml><--repeat><2>"
+
+
+def test_run_becomes_root_by_sudo(machine):
+    status, out, _ = machine(
+        id="echo 1000", sudo='if [ "$1" != -n ] && [ "$2" != doctor ]; then echo "as root: $*"; "$@"; fi'
+    )
+    assert status == 0
+    assert out.endswith(
+        f"as root: .venv/bin/echelon run experiments/pipeline.yaml experiments/gpt2-pipeline.yaml\n<run>{HEADLINE}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("odd", "why"),
+    [
+        ({"uname": "echo Darwin"}, "emulation needs Linux, and this is Darwin"),
+        ({"id": "echo 1000"}, "emulation needs root, and there is no sudo here"),
+        ({"id": "echo 1000", "sudo": "exit 1"}, "emulation needs root, and sudo does not give it"),
+        ({"unshare": "exit 1"}, "emulation needs network, process and mount namespaces, which are not allowed here"),
+        ({"setup": "exit 1"}, "what emulation needs could not be installed"),
+        (
+            {
+                "doctor": 'echo "ok    root  user id 0"; echo "LACK  queues               no HTB"; echo "LACK x y"; exit 2'
+            },
+            "emulation lacks queues no HTB",
+        ),
+        ({"doctor": "exit 1"}, "emulation lacks something; see: echelon doctor"),
+    ],
+)
+def test_run_says_in_one_line_why_it_simulates_instead(machine, odd, why):
+    status, out, err = machine("my file.yaml", **odd)
+    assert status == 0, err
+    assert err.count("\n") == 1
+    assert err.startswith(f"run.sh: simulating instead of emulating: {why}")
+    assert out.endswith("setup --fluid\n<run><--backend><fluid><my file.yaml>")
+
+
+def test_run_does_as_it_is_told_about_the_backend(machine):
+    """Who asks for the fluid backend needs nothing installed for the other; who asks for the other gets no substitute."""
+    told = ("x.yaml", "--backend", "fluid")
+    assert machine(*told, id="echo 1000") == (0, "setup --fluid\n<run><x.yaml><--backend><fluid>", "")
+    assert machine("x.yaml", "--backend=emulation", unshare="exit 1")[1:] == (
+        "setup \n<run><x.yaml><--backend=emulation>",
+        "",
+    )
+
+
+def test_run_ends_with_the_status_of_the_experiment(machine):
+    assert machine(status=3)[0] == 3
+    assert machine(status=3, uname="echo Darwin")[0] == 3
+
+
 @pytest.mark.skipif(shutil.which("vagrant") is None, reason="vagrant is not installed")
 def test_vagrant_accepts_the_vagrantfile(tmp_path):
     # Provider blocks are only looked into where the provider is there; a typo in them shows here where it is.
