@@ -116,24 +116,31 @@ def sections(scale: float = 1.0) -> Iterator[Section]:
     for pattern in _random_jobs.PATTERNS:
         for jobs, words in ((1, "alone"), (2, "beside its like")):
             name = f"{pattern}, {words}"
-            yield Section(name, _count(12, scale), _drawer(name, [pattern], jobs), measure)
-    yield Section(MIXED, _count(100, scale), _drawer(MIXED, [], 0), measure)
+            yield Section(name, _count(8, scale), _Drawer(name, (pattern,), jobs), measure)
+    yield Section(MIXED, _count(60, scale), _Drawer(MIXED, (), 0), measure)
     yield Section(GROUPS, _count(200, scale), groups_case, measure_groups)
-    yield Section(ONE_JOB, _count(60, scale), _drawer(ONE_JOB, [], 1), measure_orders)
-    yield Section(TWO_JOBS, _count(60, scale), _drawer(TWO_JOBS, [], 2), measure_orders)
-    yield Section(TINY, _count(60, scale), tiny_case, measure_all_orders)
+    yield Section(ONE_JOB, _count(30, scale), _Drawer(ONE_JOB, (), 1), measure_orders)
+    yield Section(TWO_JOBS, _count(30, scale), _Drawer(TWO_JOBS, (), 2), measure_orders)
+    yield Section(TINY, _count(30, scale), tiny_case, measure_all_orders)
 
 
 def _count(cases: int, scale: float) -> int:
     return max(round(cases * scale), 2)
 
 
-def _drawer(name: str, patterns: list[str], jobs: int) -> Callable[[int], Case]:
-    def draw(number: int) -> Case:
-        topology = _random_jobs.TOPOLOGIES[number % 2]
-        return _random_jobs.draw(random.Random(f"study/{name}/{number}"), topology, patterns, jobs, ITERATIONS)
+@dataclass(frozen=True)
+class _Drawer:
+    """Draws a section's cases; a class, so that it can be sent to another process."""
 
-    return draw
+    name: str
+    patterns: tuple[str, ...]
+    jobs: int
+
+    def __call__(self, number: int) -> Case:
+        topology = _random_jobs.TOPOLOGIES[number % 2]
+        return _random_jobs.draw(
+            random.Random(f"study/{self.name}/{number}"), topology, self.patterns, self.jobs, ITERATIONS
+        )
 
 
 def measure(case: Case) -> dict[str, list[float]]:

@@ -6,8 +6,11 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import echelonflow
 import simulator
@@ -16,6 +19,10 @@ from experiments import benchmarks
 from experiments.study.measure import Section
 
 Say = Callable[[str], None]
+_CASES_AT_ONCE = 4
+_SAY_EVERY_S = 5.0
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -54,10 +61,13 @@ def load(path: Path) -> dict[tuple[str, int], Measured]:
     return found
 
 
-def collect(path: Path, sections: Sequence[Section], limit_s: float, say: Say, *, keep: bool = False) -> int:
+def collect(
+    path: Path, sections: Sequence[Section], limit_s: float, say: Say, *, keep: bool = False, workers: int = 1
+) -> int:
     """Measure every case that `path` lacks, for at most about `limit_s` seconds; returns how many are still missing.
 
-    Cases of all sections take turns. Those measured by other code are measured again unless `keep`.
+    Cases of all sections take turns, `workers` of them at a time. Those measured by other code are measured again
+    unless `keep`.
     """
     digest, known = code_digest(), load(path)
     wanted = [
@@ -67,19 +77,41 @@ def collect(path: Path, sections: Sequence[Section], limit_s: float, say: Say, *
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
     begun_s = said_s = time.monotonic()
-    with path.open("a", encoding="utf-8") as file:
-        for done, (section, number) in enumerate(wanted):
+    done = 0
+    with path.open("a", encoding="utf-8") as file, _pool(workers) as pool:
+        while done < len(wanted) and time.monotonic() - begun_s < limit_s:
+            turn = wanted[done : done + max(workers, 1) * _CASES_AT_ONCE]
+            for section, number, words, scores in pool.map(_measure, turn):
+                file.write(json.dumps(vars(Measured(section, number, words, digest, scores))) + "\n")
+            file.flush()
+            done += len(turn)
             now_s = time.monotonic()
-            if now_s - begun_s >= limit_s:
-                return len(wanted) - done
-            if now_s - said_s >= 5:
+            if now_s - said_s >= _SAY_EVERY_S:
                 said_s = now_s
                 say(f"{done} of {len(wanted)} cases, {now_s - begun_s:.0f} s")
-            case = section.draw(number)
-            measured = Measured(section.name, number, case.words, digest, section.measure(case))
-            file.write(json.dumps(vars(measured)) + "\n")
-            file.flush()
-    return 0
+    return len(wanted) - done
+
+
+def _measure(task: tuple[Section, int]) -> tuple[str, int, str, dict[str, list[float]]]:
+    section, number = task
+    case = section.draw(number)
+    return section.name, number, case.words, section.measure(case)
+
+
+class _Inline:
+    """A pool of nobody: work is done where it is asked for."""
+
+    def map(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
+        return [function(task) for task in tasks]
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[ProcessPoolExecutor | _Inline]:
+    if workers <= 1:
+        yield _Inline()
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        yield pool
 
 
 def _in_turns(sections: Sequence[Section]) -> Iterator[tuple[Section, int]]:

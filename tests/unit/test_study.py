@@ -81,6 +81,16 @@ def test_a_study_goes_on_where_it_was_stopped(tmp_path, sections):
     assert {case.code for case in found.values()} == {store.code_digest()}
 
 
+def test_workers_find_the_same(tmp_path):
+    sections = [section for section in measure.sections(0.01) if section.name == measure.ONE_JOB]
+    found = []
+    for workers in (1, 2):
+        path = tmp_path / f"{workers}.jsonl"
+        assert store.collect(path, sections, 1e6, print, workers=workers) == 0
+        found.append({key: case.scores for key, case in store.load(path).items()})
+    assert found[0] == found[1]
+
+
 def test_cases_of_other_code_are_measured_again_unless_kept(tmp_path, sections):
     path = tmp_path / "study.jsonl"
     store.collect(path, sections, 1e6, print)
