@@ -7,14 +7,21 @@ capacity that is left on each link, which the filling functions use up.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar, overload
 
 import numpy as np
+import numpy.typing as npt
 
+from echelonflow import kernels
 from echelonflow.snapshot import Floats, Ints, Snapshot
 
 QUANTUM_S = 1e-6
 """Times closer than this are equal when flows or groups are ordered."""
 
+Number = TypeVar("Number", bound=np.generic)
+
+_WORD_BITS = 62
 _SPENT = 1e-9
 """Share of a link's capacity below which what is left on it counts as nothing (rounding)."""
 
@@ -30,14 +37,82 @@ def dense_rank(keys: Sequence[Ints]) -> Ints:
     rows = len(keys[0])
     if rows == 0:
         return np.zeros(0, np.int64)
-    order = np.lexsort(tuple(reversed(keys)))
+    words = _packed(keys)
+    order = np.argsort(words[0]) if len(words) == 1 else np.lexsort(tuple(reversed(words)))
     new = np.zeros(rows, np.int64)
-    for key in keys:
-        ordered = key[order]
+    for word in words:
+        ordered = word[order]
         new[1:] |= ordered[1:] != ordered[:-1]
     rank = np.empty(rows, np.int64)
     rank[order] = np.cumsum(new)
     return rank
+
+
+def _packed(keys: Sequence[Ints]) -> list[Ints]:
+    """The same order in as few keys as have room for their ranges: sorting by one is much faster than by two."""
+    words: list[Ints] = []
+    room = 0
+    for key in keys:
+        least = int(key.min())
+        bits = (int(key.max()) - least).bit_length()
+        if words and bits <= room:
+            words[-1] = (words[-1] << bits) | (key - least)
+        else:
+            words.append(key - least if bits < _WORD_BITS else key)
+            room = _WORD_BITS
+        room -= bits
+    return words
+
+
+def in_order_of(member: Ints) -> Ints:
+    """Rows sorted by `member` (not negative, below 2^32); equal ones keep their order."""
+    order = np.argsort(member.astype(np.uint16), kind="stable")  # 16 bits are sorted by counting
+    if len(member) and member.max() >> 16:
+        order = order[np.argsort((member[order] >> 16).astype(np.uint16), kind="stable")]
+    return order.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Stages(Sequence[Ints]):
+    """Sets of rows, in order: set i is `rows[start[i]:start[i + 1]]`."""
+
+    start: Ints
+    rows: Ints
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    @overload
+    def __getitem__(self, i: int) -> Ints: ...
+
+    @overload
+    def __getitem__(self, i: slice) -> Sequence[Ints]: ...
+
+    def __getitem__(self, i: int | slice) -> Ints | Sequence[Ints]:
+        if isinstance(i, slice):
+            return [self[k] for k in range(len(self))[i]]
+        place = range(len(self))[i]
+        return self.rows[self.start[place] : self.start[place + 1]]
+
+    @staticmethod
+    def of(sets: Sequence[Ints]) -> Stages:
+        """The same sets in one piece."""
+        if isinstance(sets, Stages):
+            return sets
+        start = np.cumsum([0, *map(len, sets)], dtype=np.int64)
+        return Stages(start, np.concatenate([np.zeros(0, np.int64), *sets]).astype(np.int64))
+
+
+def sets_of(member: Ints, sets: int) -> Stages:
+    """The rows of each of `sets` sets, in order of rows; `member` says in which a row is."""
+    start = np.zeros(sets + 1, np.int64)
+    np.cumsum(np.bincount(member, minlength=sets), out=start[1:])
+    return Stages(start, in_order_of(member))
+
+
+def stages_of(rank: Ints) -> Stages:
+    """The rows of each rank (dense: every place up to the last is taken), in order of rank."""
+    return sets_of(rank, int(rank.max()) + 1 if len(rank) else 0)
 
 
 class Hops:
@@ -48,6 +123,7 @@ class Hops:
         self.rows = rows
         self.flow = np.repeat(np.arange(len(rows), dtype=np.int64), lengths)
         starts = np.repeat(snapshot.path_start[rows] - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
+        self.start = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
         self.link = snapshot.path_link[starts + np.arange(len(self.flow))] if len(rows) else snapshot.path_link[:0]
 
     def load(self, amount: Floats, links: int) -> Floats:
@@ -65,19 +141,32 @@ def max_min(snapshot: Snapshot, rows: Ints, weights: Floats, residual_Bps: Float
     """
     hops = Hops(snapshot, rows)
     rates = np.zeros(len(rows))
-    growing = np.ones(len(rows), bool)
-    spent = _SPENT * snapshot.capacity_Bps
-    while True:
-        full = residual_Bps <= spent
-        growing[hops.flow[full[hops.link]]] = False
-        if not growing.any():
-            return rates
-        pull = hops.load(np.where(growing, weights, 0.0), snapshot.links)
-        used = pull > 0
-        level = float(np.min(residual_Bps[used] / pull[used]))
-        rates[growing] += weights[growing] * level
-        residual_Bps[used] = residual_Bps[used] - pull[used] * level
-        np.maximum(residual_Bps, 0.0, out=residual_Bps)
+    one = Stages(np.array([0, len(rows)], np.int64), np.arange(len(rows), dtype=np.int64))
+    _fill(one, hops.start, hops.link, weights, snapshot.capacity_Bps, residual_Bps, rates)
+    return rates
+
+
+def max_min_in_order(
+    snapshot: Snapshot, stages: Sequence[Ints], weights: Floats, rates_Bps: Floats, residual_Bps: Floats
+) -> None:
+    """`max_min` of one stage after the other out of what is left; `weights` has n entries, one per flow.
+
+    Adds to `rates_Bps` (n entries) and uses up `residual_Bps`.
+    """
+    path_start, path_link = _block(snapshot.path_start), _block(snapshot.path_link)
+    closed = (residual_Bps <= _SPENT * snapshot.capacity_Bps)[path_link]
+    shut = np.zeros(len(closed) + 1, np.int64)
+    np.cumsum(closed, out=shut[1:])
+    open_flow = shut[path_start[1:]] == shut[path_start[:-1]]
+    _fill(
+        _only(Stages.of(stages), open_flow),
+        path_start,
+        path_link,
+        weights,
+        snapshot.capacity_Bps,
+        residual_Bps,
+        rates_Bps,
+    )
 
 
 def madd(snapshot: Snapshot, rows: Ints, residual_Bps: Floats) -> Floats:
@@ -87,14 +176,10 @@ def madd(snapshot: Snapshot, rows: Ints, residual_Bps: Floats) -> Floats:
     path has nothing left no common finish exists, and all rates are 0. Bytes/s, one per row.
     """
     hops = Hops(snapshot, rows)
-    remaining = snapshot.remaining_bytes[rows]
-    volume = hops.load(remaining, snapshot.links)
-    used = volume > 0
-    if np.any(residual_Bps[used] <= _SPENT * snapshot.capacity_Bps[used]):
-        return np.zeros(len(rows))
-    speed = float(np.min(residual_Bps[used] / volume[used]))
-    residual_Bps[used] = np.maximum(residual_Bps[used] - volume[used] * speed, 0.0)
-    return remaining * speed
+    rates = np.zeros(len(rows))
+    one = Stages(np.array([0, len(rows)], np.int64), np.arange(len(rows), dtype=np.int64))
+    _madd(one, hops.start, hops.link, snapshot.remaining_bytes[rows], snapshot.capacity_Bps, residual_Bps, rates)
+    return rates
 
 
 def serve_in_order(snapshot: Snapshot, stages: Sequence[Ints]) -> Floats:
@@ -104,32 +189,66 @@ def serve_in_order(snapshot: Snapshot, stages: Sequence[Ints]) -> Floats:
     together and take no more than that needs. Then what is still unused goes to the stages in the same
     order, in proportion to remaining bytes: no link that a flow could use stays idle.
     """
+    stages = Stages.of(stages)
     residual = snapshot.capacity_Bps.copy()
     rates = np.zeros(snapshot.flows)
-    for rows in stages:
-        rates[rows] = madd(snapshot, rows, residual)
+    _madd(
+        stages,
+        snapshot.path_start,
+        snapshot.path_link,
+        snapshot.remaining_bytes,
+        snapshot.capacity_Bps,
+        residual,
+        rates,
+    )
     add_spare(snapshot, stages, rates, residual)
     return rates
 
 
 def add_spare(snapshot: Snapshot, stages: Sequence[Ints], rates_Bps: Floats, residual_Bps: Floats) -> None:
     """Give what is left to `stages` in order, in proportion to remaining bytes; adds to `rates_Bps`."""
-    open_link = residual_Bps > _SPENT * snapshot.capacity_Bps
-    hop_flow = snapshot.hop_flow()
-    blocked = np.bincount(hop_flow[~open_link[snapshot.path_link]], minlength=snapshot.flows) > 0
-    for rows in stages:
-        candidates = rows[~blocked[rows]]
-        if candidates.size:
-            rates_Bps[candidates] += max_min(snapshot, candidates, snapshot.remaining_bytes[candidates], residual_Bps)
+    max_min_in_order(snapshot, stages, snapshot.remaining_bytes, rates_Bps, residual_Bps)
 
 
-def stages_of(rank: Ints) -> list[Ints]:
-    """The rows of each rank, in order of rank."""
-    if len(rank) == 0:
-        return []
-    order = np.argsort(rank, kind="stable")
-    cuts = np.flatnonzero(np.diff(rank[order])) + 1
-    return [rows.astype(np.int64) for rows in np.split(order, cuts)]
+def _only(stages: Stages, wanted: npt.NDArray[np.bool_]) -> Stages:
+    """The stages without the rows that are not wanted; those left without any are left out."""
+    keep = wanted[stages.rows]
+    before = np.zeros(len(keep) + 1, np.int64)
+    np.cumsum(keep, out=before[1:])
+    start = before[stages.start]
+    filled = np.concatenate((start[1:] > start[:-1], [True]))
+    return Stages(start[filled], stages.rows[keep])
+
+
+def _madd(
+    stages: Stages, path_start: Ints, path_link: Ints, remaining_bytes: Floats, capacity_Bps: Floats,
+    residual_Bps: Floats, rates_Bps: Floats,
+) -> None:  # fmt: skip
+    links = len(capacity_Bps)
+    kernels.madd(
+        _block(stages.start), _block(stages.rows), _block(path_start), _block(path_link), _block(remaining_bytes),
+        _SPENT * capacity_Bps, residual_Bps, rates_Bps, np.zeros(links), np.empty(links, np.int64),
+    )  # fmt: skip
+
+
+def _fill(
+    stages: Stages, path_start: Ints, path_link: Ints, weights: Floats, capacity_Bps: Floats, residual_Bps: Floats,
+    rates_Bps: Floats,
+) -> None:  # fmt: skip
+    links = len(capacity_Bps)
+    pull, crowd, whole_pull = np.zeros(links), np.zeros(links, np.int64), np.empty(links)
+    begin, end, used, full = np.empty((4, links), np.int64)
+    growing, flows_on = np.empty(len(path_start), np.int64), np.empty(len(path_link), np.int64)
+    kernels.fill(
+        _block(stages.start), _block(stages.rows), _block(path_start), _block(path_link), _block(weights),
+        _SPENT * capacity_Bps, residual_Bps, rates_Bps,
+        pull, crowd, whole_pull, begin, end, used, full, growing, flows_on,
+    )  # fmt: skip
+
+
+def _block(array: npt.NDArray[Number]) -> npt.NDArray[Number]:
+    """`array` in one piece, as kernels take it."""
+    return np.ascontiguousarray(array)
 
 
 def effective_bottleneck_s(snapshot: Snapshot, member: Ints, sets: int) -> Floats:
@@ -137,11 +256,8 @@ def effective_bottleneck_s(snapshot: Snapshot, member: Ints, sets: int) -> Float
 
     `member` gives the set of each flow (n rows). Returns one value per set.
     """
-    hop_flow = snapshot.hop_flow()
-    cell, inverse = np.unique(member[hop_flow] * snapshot.links + snapshot.path_link, return_inverse=True)
-    volume = np.bincount(inverse, weights=snapshot.remaining_bytes[hop_flow], minlength=len(cell))
     longest: Floats = np.zeros(sets)
-    np.maximum.at(longest, cell // snapshot.links, volume / snapshot.capacity_Bps[cell % snapshot.links])
+    _lateness(snapshot, sets_of(member, sets), np.zeros(snapshot.flows), longest)
     return longest
 
 
@@ -161,17 +277,20 @@ def least_tardiness_s(snapshot: Snapshot) -> Floats:
     are not counted: their release may come too late to matter.
     """
     tau: Floats = snapshot.groups.incurred_tardiness_s.copy()
-    if snapshot.flows == 0:
-        return tau
-    hop_flow = snapshot.hop_flow()
-    ideal = snapshot.ideal_finish_s[hop_flow]
-    cell = snapshot.group[hop_flow] * snapshot.links + snapshot.path_link
-    order = np.lexsort((ideal, cell))
-    cell, ideal = cell[order], ideal[order]
-    total = np.cumsum(snapshot.remaining_bytes[hop_flow][order])
-    first = np.flatnonzero(np.concatenate(([True], cell[1:] != cell[:-1])))
-    before = np.concatenate(([0.0], total))[first]
-    volume = total - np.repeat(before, np.diff(np.concatenate((first, [len(cell)]))))
-    bound = volume / snapshot.capacity_Bps[cell % snapshot.links] - (ideal - snapshot.now_s)
-    np.maximum.at(tau, cell // snapshot.links, bound)
+    groups = sets_of(snapshot.group, len(tau))
+    ideal = snapshot.ideal_finish_s[groups.rows]
+    new = np.zeros(len(ideal), bool)
+    new[groups.start[:-1][groups.start[:-1] < len(ideal)]] = True
+    if np.any((ideal[1:] < ideal[:-1]) & ~new[1:]):  # most often they are in order already
+        order = np.lexsort((ideal, snapshot.group[groups.rows]))
+        groups = Stages(groups.start, groups.rows[order])
+    _lateness(snapshot, groups, snapshot.ideal_finish_s - snapshot.now_s, tau)
     return tau
+
+
+def _lateness(snapshot: Snapshot, sets: Stages, slack_s: Floats, worst_s: Floats) -> None:
+    kernels.lateness(
+        sets.start, sets.rows, _block(snapshot.path_start), _block(snapshot.path_link),
+        _block(snapshot.remaining_bytes), slack_s, _block(snapshot.capacity_Bps), worst_s,
+        np.zeros(snapshot.links), np.empty(snapshot.links, np.int64),
+    )  # fmt: skip

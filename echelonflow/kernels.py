@@ -1,0 +1,269 @@
+"""Loops over flows and links that numpy has no words for: compiled where numba is installed, else interpreted.
+
+Each kernel is one plain function over indexable sequences. With numba (extra `fast`) it is compiled ahead for
+arrays, kept on disk, and loaded by `warm_up`; without, or with ECHELON_PLAIN=1 in the environment, the same
+function runs on lists, which Python indexes faster than arrays. Same operations in the same order on the same
+64-bit numbers: the results are equal bit for bit. (Hence no `min` and `max`, which differ in what is not a number.)
+
+Arguments in common: stage i (a set of flows served together) is `rows[start[i]:start[i + 1]]`; the path of row r is
+`path_link[path_start[r]:path_start[r + 1]]`; `spent_Bps` is what counts as nothing left on a link. Scratch
+is zero when a kernel is called and when it returns, unless it says otherwise.
+"""
+
+# ruff: noqa: PLR1730, FURB136
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+PLAIN_VARIABLE = "ECHELON_PLAIN"
+
+Loop = Callable[..., None]
+FloatRow = Sequence[float]
+IntRow = Sequence[int]
+Written = Any
+"""A sequence whose elements are set."""
+
+_STALE = 1 / 64
+"""A sum that has shrunk to this share by subtraction is added up anew: what is left of it may be rounding."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A loop and its arguments, one letter each: i, f are arrays that are read, I, F arrays that are written."""
+
+    loop: Loop
+    arguments: str
+
+    def __call__(self, *arrays: Any) -> None:
+        _runner(self)(*arrays)
+
+
+def warm_up() -> str:
+    """Have every kernel ready, so that no decision waits for a compiler; says what runs them.
+
+    Takes a few seconds the first time after installation, and some tenths of a second from then on.
+    """
+    for kernel in KERNELS:
+        _runner(kernel)
+    return "plain" if _njit() is None else "numba"
+
+
+@functools.cache
+def _njit() -> Any:
+    """Numba's compiler; None where it is not installed or not wanted."""
+    if os.environ.get(PLAIN_VARIABLE):
+        return None
+    try:
+        from numba import njit
+    except ImportError:
+        return None
+    return njit
+
+
+@functools.cache
+def _runner(kernel: Kernel) -> Loop:
+    return interpreted(kernel) if _njit() is None else compiled(kernel)
+
+
+def compiled(kernel: Kernel) -> Loop:
+    """The kernel as machine code (ImportError without numba)."""
+    from numba import njit, types
+
+    element = {"i": types.int64, "f": types.float64}
+    signature = types.void(
+        *(types.Array(element[a.lower()], 1, "C", readonly=a.islower()) for a in kernel.arguments)
+    )  # fmt: skip
+    with contextlib.suppress(RuntimeError):  # neither the package's folder nor the user's cache can be written
+        return cast("Loop", njit(signature, cache=True)(kernel.loop))
+    return cast("Loop", njit(signature)(kernel.loop))
+
+
+def interpreted(kernel: Kernel) -> Loop:
+    """The kernel as it stands."""
+
+    def run(*arrays: Any) -> None:
+        lists = [array.tolist() for array in arrays]
+        kernel.loop(*lists)
+        for kind, array, values in zip(kernel.arguments, arrays, lists, strict=True):
+            if kind.isupper():
+                array[:] = values
+
+    return run
+
+
+def _madd(
+    start: IntRow, rows: IntRow, path_start: IntRow, path_link: IntRow, remaining_bytes: FloatRow, spent_Bps: FloatRow,
+    residual_Bps: Written, rates_Bps: Written, volume: Written, touched: Written,
+) -> None:  # fmt: skip
+    """Every stage in order takes its MADD rates out of `residual_Bps`; they are set in `rates_Bps`.
+
+    A stage with a flow on a spent link takes nothing. Scratch: `volume`, `touched` by link (the latter of any content).
+    """
+    for stage in range(len(start) - 1):
+        blocked = False
+        used = 0
+        for i in range(start[stage], start[stage + 1]):
+            row = rows[i]
+            for hop in range(path_start[row], path_start[row + 1]):
+                link = path_link[hop]
+                if residual_Bps[link] <= spent_Bps[link]:
+                    blocked = True
+                    break
+                if volume[link] == 0.0:
+                    touched[used] = link
+                    used += 1
+                volume[link] += remaining_bytes[row]
+            if blocked:
+                break
+        speed = math.inf
+        for t in range(used):
+            link = touched[t]
+            if not blocked:
+                share = residual_Bps[link] / volume[link]
+                if share < speed:
+                    speed = share
+        for t in range(used):
+            link = touched[t]
+            if not blocked:
+                left_Bps = residual_Bps[link] - volume[link] * speed
+                residual_Bps[link] = left_Bps if left_Bps > 0.0 else 0.0
+            volume[link] = 0.0
+        if not blocked:
+            for i in range(start[stage], start[stage + 1]):
+                rates_Bps[rows[i]] = remaining_bytes[rows[i]] * speed
+
+
+def _fill(
+    start: IntRow, rows: IntRow, path_start: IntRow, path_link: IntRow, weights: FloatRow, spent_Bps: FloatRow,
+    residual_Bps: Written, rates_Bps: Written, pull: Written, crowd: Written, whole_pull: Written, begin: Written,
+    end: Written, links: Written, full: Written, growing: Written, flows_on: Written,
+) -> None:  # fmt: skip
+    """Every stage in order shares, max-min fairly by weight, what is left; adds to `rates_Bps`.
+
+    All rates of a stage are weight times one level, which rises until a link is full; its flows stop there, the
+    others go on. Link l is full at level `residual / pull`, with what stopped flows take already off both: so
+    every flow is touched twice and no link that the stage does not use. Scratch by link: `pull` and `crowd` (weight
+    and number of growing flows), the others of any content, as are `growing` by row and `flows_on` by hop.
+    """
+    for stage in range(len(start) - 1):
+        used = 0
+        for i in range(start[stage], start[stage + 1]):
+            row = rows[i]
+            growing[row] = 1
+            for hop in range(path_start[row], path_start[row + 1]):
+                if residual_Bps[path_link[hop]] <= spent_Bps[path_link[hop]]:
+                    growing[row] = 0
+                    break
+            if growing[row] == 1:
+                for hop in range(path_start[row], path_start[row + 1]):
+                    link = path_link[hop]
+                    if crowd[link] == 0:
+                        links[used] = link
+                        used += 1
+                    crowd[link] += 1
+                    pull[link] += weights[row]
+        place = 0
+        for t in range(used):
+            link = links[t]
+            whole_pull[link] = pull[link]
+            begin[link] = place
+            end[link] = place
+            place += crowd[link]
+        if used > 0:
+            for i in range(start[stage], start[stage + 1]):
+                row = rows[i]
+                if growing[row] == 1:
+                    for hop in range(path_start[row], path_start[row + 1]):
+                        link = path_link[hop]
+                        flows_on[end[link]] = row
+                        end[link] += 1
+        level = 0.0
+        while used > 0:
+            lowest = math.inf
+            for t in range(used):
+                link = links[t]
+                if pull[link] > 0.0:
+                    share = residual_Bps[link] / pull[link]
+                    if share < lowest:
+                        lowest = share
+            if lowest > level:
+                level = lowest
+            filled = 0
+            for t in range(used):
+                link = links[t]
+                if residual_Bps[link] - pull[link] * level <= spent_Bps[link]:
+                    full[filled] = link
+                    filled += 1
+            if filled == 0:  # weights that are no numbers: rates become none either, and nobody waits for ever
+                for t in range(used):
+                    full[t] = links[t]
+                filled = used
+            for t in range(filled):
+                for place in range(begin[full[t]], end[full[t]]):
+                    row = flows_on[place]
+                    if growing[row] == 1:
+                        growing[row] = 0
+                        rate_Bps = weights[row] * level
+                        rates_Bps[row] += rate_Bps
+                        for hop in range(path_start[row], path_start[row + 1]):
+                            link = path_link[hop]
+                            residual_Bps[link] -= rate_Bps
+                            pull[link] -= weights[row]
+                            crowd[link] -= 1
+            kept = 0
+            for t in range(used):
+                link = links[t]
+                if crowd[link] == 0:
+                    if residual_Bps[link] < 0.0:
+                        residual_Bps[link] = 0.0
+                    pull[link] = 0.0
+                else:
+                    links[kept] = link
+                    kept += 1
+                    if pull[link] < whole_pull[link] * _STALE:
+                        pull[link] = 0.0
+                        for place in range(begin[link], end[link]):
+                            if growing[flows_on[place]] == 1:
+                                pull[link] += weights[flows_on[place]]
+                        whole_pull[link] = pull[link]
+            used = kept
+
+
+def _lateness(
+    start: IntRow, rows: IntRow, path_start: IntRow, path_link: IntRow, remaining_bytes: FloatRow, slack_s: FloatRow,
+    capacity_Bps: FloatRow, worst_s: Written, volume: Written, touched: Written,
+) -> None:  # fmt: skip
+    """Raise `worst_s` of each set of rows to the largest V_k / c - slack_k over its links and rows k in order.
+
+    V_k are the bytes of the set on that link up to row k. Scratch as in `madd`.
+    """
+    for group in range(len(start) - 1):
+        used = 0
+        worst = worst_s[group]
+        for i in range(start[group], start[group + 1]):
+            row = rows[i]
+            for hop in range(path_start[row], path_start[row + 1]):
+                link = path_link[hop]
+                if volume[link] == 0.0:
+                    touched[used] = link
+                    used += 1
+                volume[link] += remaining_bytes[row]
+                late_s = volume[link] / capacity_Bps[link] - slack_s[row]
+                if late_s > worst:
+                    worst = late_s
+        worst_s[group] = worst
+        for t in range(used):
+            volume[touched[t]] = 0.0
+
+
+madd = Kernel(_madd, "iiiiffFFFI")
+fill = Kernel(_fill, "iiiiffFFFIFIIIIII")
+lateness = Kernel(_lateness, "iiiifffFFI")
+KERNELS = (madd, fill, lateness)
