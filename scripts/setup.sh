@@ -76,6 +76,21 @@ find_python() {
     return 1
 }
 
+# with_uv ARGUMENT...: installs as pip would, from where pip is told to, in a third of the time.
+with_uv() {
+    .venv/bin/pip install --quiet 'uv>=0.5' || return
+    local settings
+    settings=$(.venv/bin/pip config list)
+    UV_DEFAULT_INDEX=$(pip_setting index-url) UV_INDEX=$(pip_setting extra-index-url) \
+        UV_FIND_LINKS=$(pip_setting find-links) UV_INDEX_STRATEGY=unsafe-best-match UV_NATIVE_TLS=1 \
+        .venv/bin/uv pip install --python .venv/bin/python "$@"
+}
+
+# pip_setting KEY: what pip's configuration and environment say of it; the environment comes last, and wins.
+pip_setting() {
+    printf '%s\n' "$settings" | sed -n "s/^[a-z:]*\.$1='\(.*\)'\$/\1/p" | tail -n 1
+}
+
 install_python_packages() {
     local stamp=.venv/.installed fingerprint wanted python
     fingerprint=$(cat setup.py scripts/build-constraints.txt | cksum)
@@ -91,9 +106,13 @@ install_python_packages() {
         "$python" -m venv .venv
     fi
     say "installing Python packages (${wanted:-for simulation})"
-    # --build-constraint (pip >= 25.3) is what keeps ryu 4.34 buildable.
-    .venv/bin/pip install --quiet --upgrade 'pip>=25.3'
-    .venv/bin/pip install --quiet --build-constraint scripts/build-constraints.txt -e ".${wanted:+[$wanted]}"
+    # --build-constraint is what keeps ryu 4.34 buildable.
+    set -- --quiet --build-constraint scripts/build-constraints.txt -e ".${wanted:+[$wanted]}"
+    if ! with_uv "$@"; then
+        say "uv could not; installing with pip"
+        .venv/bin/pip install --quiet --upgrade 'pip>=25.3' # the first that knows --build-constraint
+        .venv/bin/pip install "$@"
+    fi
     printf '%s\n' "$fingerprint" "$extras" >"$stamp"
 }
 
