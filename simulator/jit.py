@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from typing import TypeVar
+
+from echelonflow.kernels import PLAIN_VARIABLE
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
@@ -13,11 +16,17 @@ try:
 except ImportError:
     njit = None
 
-COMPILED = njit is not None and not os.environ.get("ECHELON_PLAIN")
-"""Whether kernels are compiled. ECHELON_PLAIN=1 in the environment says no."""
+COMPILED = njit is not None and not os.environ.get(PLAIN_VARIABLE)
+"""Whether kernels are compiled."""
 
 
 def jit(kernel: Kernel) -> Kernel:
     """`kernel`, compiled when it is first called and kept on disk."""
-    compiled: Kernel = njit(cache=True)(kernel) if COMPILED else kernel
+    if not COMPILED:
+        return kernel
+    compiled: Kernel
+    with contextlib.suppress(RuntimeError):  # neither the package's folder nor the user's cache can be written
+        compiled = njit(cache=True)(kernel)
+        return compiled
+    compiled = njit(kernel)
     return compiled

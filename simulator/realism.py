@@ -11,7 +11,7 @@ import numpy as np
 from echelonflow.allocation import Allocation
 from echelonflow.classes import fold
 from echelonflow.errors import InputError
-from echelonflow.fill import max_min, stages_of
+from echelonflow.fill import max_min, max_min_in_order, stages_of
 from echelonflow.snapshot import Floats, Ints, Snapshot
 
 MAX_CLASSES = 8
@@ -68,12 +68,10 @@ def fold_rows(allocation: Allocation, in_force: Ints, classes: int) -> Ints:
 
 def shared_by_class(snapshot: Snapshot, traffic_class: Ints) -> Floats:
     """Rates where lower classes are served first and the flows of one class share fairly; UNDECIDED ones wait."""
-    residual = snapshot.capacity_Bps.copy()
     rates = np.zeros(snapshot.flows)
     decided = np.flatnonzero(traffic_class != UNDECIDED)
-    for stage in stages_of(traffic_class[decided]):
-        rows = decided[stage]
-        rates[rows] = max_min(snapshot, rows, np.ones(len(rows)), residual)
+    stages = [decided[rows] for rows in stages_of(traffic_class[decided])]
+    max_min_in_order(snapshot, stages, np.ones(snapshot.flows), rates, snapshot.capacity_Bps.copy())
     return rates
 
 

@@ -19,6 +19,7 @@ from echelonflow.snapshot import Floats, Ints, Snapshot
 from echelonflow.state import FlowKey, SchedulerState
 from simulator.flows import Flows
 
+_FIRST_ROWS = 64
 _BEGIN: StepKey = (0, "")
 """In the calendar: the job starts."""
 
@@ -44,7 +45,10 @@ class TrainingJobs:
         self._handles = 0
         self._in_flight: dict[int, tuple[int, FlowKey, float]] = {}
         """By handle: job, key, release."""
-        self._handle: dict[FlowKey, int] = {}
+        self._slot: Ints = np.zeros(_FIRST_ROWS, np.int64)
+        """By handle: the flow's slot in the state."""
+        self._handle: Ints = np.zeros(_FIRST_ROWS, np.int64)
+        """The inverse."""
         for i, job in enumerate(jobs):
             self._schedule(job.start_s, i, _BEGIN, job.start_s)
 
@@ -66,7 +70,6 @@ class TrainingJobs:
     def end(self, handle: Ints, start_s: Floats, now_s: float) -> None:
         for h, start in zip(handle.tolist(), start_s.tolist(), strict=True):
             i, key, release_s = self._in_flight.pop(h)
-            del self._handle[key]
             self._state.finish(key, now_s)
             job, iteration, name = key
             d, group, kind = self._declared[i][name]
@@ -79,11 +82,9 @@ class TrainingJobs:
             self._begin(i, self._progress[i].finish(iteration, name), now_s)
 
     def snapshot(self, flows: Flows, now_s: float) -> tuple[Snapshot, Ints | None]:
-        for h, sent_bytes in zip(flows.handle.tolist(), flows.sent_bytes.tolist(), strict=True):
-            self._state.progress(self._in_flight[h][1], sent_bytes)
-        snapshot, keys = self._state.snapshot(now_s)
-        handle = np.fromiter((self._handle[key] for key in keys), np.int64, len(keys))
-        return snapshot, np.searchsorted(flows.handle, handle)
+        self._state.progress_all(self._slot[flows.handle], flows.sent_bytes)
+        snapshot, _ = self._state.snapshot(now_s)
+        return snapshot, np.searchsorted(flows.handle, self._handle[self._state.slots])
 
     def check_done(self) -> None:
         """RunError unless every job has come to its end."""
@@ -121,8 +122,17 @@ class TrainingJobs:
                 self._schedule(now_s + duration_s, i, key, now_s)
 
     def _release(self, i: int, key: FlowKey, size_bytes: int, now_s: float) -> None:
-        self._state.release(key, now_s)
+        slot = self._state.release(key, now_s)
+        self._slot = _set(self._slot, self._handles, slot)
+        self._handle = _set(self._handle, slot, self._handles)
         self._released.append((self._handles, float(size_bytes)))
         self._in_flight[self._handles] = (i, key, now_s)
-        self._handle[key] = self._handles
         self._handles += 1
+
+
+def _set(column: Ints, row: int, value: int) -> Ints:
+    """`column`, or a longer one where it ends before `row`, with a value set."""
+    if row >= len(column):
+        column = np.concatenate((column, np.zeros(max(len(column), row + 1 - len(column)), np.int64)))
+    column[row] = value
+    return column
