@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INVALID, EXIT_VALID, EchelonError, InputError
-from experiments import cli_controller, cli_machine
+from experiments import cli_bound, cli_controller, cli_machine
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -24,6 +24,7 @@ app = typer.Typer(
 
 cli_machine.register(app)
 cli_controller.register(app)
+cli_bound.register(app)
 
 
 @app.command()

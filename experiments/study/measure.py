@@ -195,7 +195,7 @@ def measure_all_orders(case: Case) -> dict[str, list[float]]:
     """Scores under every order of flows, under the policies that are compared, and the bound on iterations."""
     found = measure(case)
     for order in orders.flow_orders(case.jobs):
-        found[ORDER_SIGN + " ".join("/".join(name) for name in order)] = run_order(case, order).to_list()
+        found[ORDER_SIGN + ", ".join("/".join(name) for name in order)] = run_order(case, order).to_list()
     return found
 
 

@@ -9,7 +9,7 @@ import pytest
 from echelonflow import policies, topologies
 from echelonflow.dag import Compute, Group, Job, JobDag, Transfer
 from echelonflow.errors import InputError
-from experiments.study import measure, orders, store
+from experiments.study import compare, document, measure, orders, store
 from simulator.fluid import simulate
 
 NETWORK = topologies.build("single-switch", {"hosts": 2, "rate_bps": 8e6})
@@ -118,3 +118,56 @@ def test_no_order_beats_the_bound_on_a_tiny_case():
     tried = [values[0] for name, values in scores.items() if name.startswith(measure.ORDER_SIGN)]
     assert len(tried) == orders.number_of_orders(case.jobs)[0]
     assert min(tried) >= scores["bound"][0] * (1 - 1e-6)
+
+
+def made_up(number, names, factor=1.0):
+    """Scores where every policy takes 2 s, EchelonFlow `factor` times as long; the bound is 1 s."""
+    scores = {name: [2.0, 1.0, 3.0 + number] for name in names}
+    return scores | {name: [2.0 * factor, 1.0, 2.0 + number] for name in names if "echelon" in name} | {"bound": [1.0]}
+
+
+@pytest.fixture
+def measured():
+    found = {}
+    for section in measure.sections(0.01):
+        for number in range(2):
+            if section.name == measure.GROUPS:
+                scores = {n: [v[0]] for n, v in made_up(number, measure.roster()).items()}
+            elif section.name in (measure.ONE_JOB, measure.TWO_JOBS):
+                scores = made_up(number, ["fair", "echelonflow", "order 0"], 0.5)
+                del scores["bound"]
+            else:
+                scores = made_up(number, measure.compared(), 0.5)
+            if section.name == measure.TINY:
+                names = ["/".join(name) for name in orders.flow_names(measure.tiny_case(number).jobs)]
+                scores[measure.ORDER_SIGN + ", ".join(names)] = [1.0, 0.5, 9.0]
+                scores[measure.ORDER_SIGN + ", ".join(reversed(names))] = [1.5, 0.5, 1.0]
+            found[section.name, number] = store.Measured(section.name, number, "made up", "code", scores)
+    return found
+
+
+def test_the_document_says_what_was_measured(tmp_path, measured):
+    written = document.write(tmp_path, measured, list(measure.sections(0.01)))
+    assert [path.name for path in written] == ["results.md", "gap.png", "mixed.png", "patterns.png", "property-1.png"]
+    text = written[0].read_text()
+    assert "mixed jobs' iterations take 0.500 [0.500, 0.500] of what they take under fair sharing" in text
+    assert f"against Coflow `collective` {2 * 19} / 0 / 0 times" in text
+    assert "is 100.0% above the lower bound" in text
+    assert "| orders of one job | 4 | 100.0% | 0.0% | 0.0% | 2 of 2 | 0.0% |" in text
+    assert "Least tardy: tardiness 1000.0, mean iteration 1500.0" in text
+    assert "iterations are 50.0% longer" in text
+    assert "{" not in text
+
+
+def test_a_study_that_has_hardly_begun_is_not_written(tmp_path, measured):
+    del measured[measure.MIXED, 0]
+    with pytest.raises(InputError, match="section 'mixed' of the study has 1 measured cases; 2 are needed"):
+        document.write(tmp_path, measured, list(measure.sections(0.01)))
+
+
+def test_agreement_counts_pairs_that_differ():
+    case = {"a": [1.0, 0, 1.0], "b": [2.0, 0, 2.0], "c": [2.0, 0, 3.0], "d": [1.5, 0, 4.0], "e": [9.0, 0, 4.0]}
+    found = compare.agreement([case])
+    assert (found.shorter, found.equal, found.longer) == (6, 1, 2)  # d against e is as tardy: no pair
+    assert (found.best_is_best, found.worst_loss) == (1, 0.0)
+    assert compare.loss_of_least_tardy({"a": [3.0, 0, 1.0], "b": [2.0, 0, 2.0]}) == pytest.approx(0.5)
