@@ -7,9 +7,10 @@ start as soon as the steps it names have finished: nothing else is implied.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -84,6 +85,14 @@ class JobDag:
         _check_steps(self)
         _check_groups(self)
         _ = self.order  # raises on a cycle
+
+    def with_groups(self, groups: Iterable[Group]) -> JobDag:
+        """The same steps in other groups (InputError as above); what was found out about the steps is kept."""
+        other = copy.copy(self)
+        object.__setattr__(other, "groups", tuple(groups))
+        other.__dict__.pop("offset_s", None)
+        _check_groups(other)
+        return other
 
     @cached_property
     def by_name(self) -> dict[str, Step]:
@@ -185,15 +194,21 @@ def run_without_network(job_dag: JobDag, iterations: int = 1) -> list[dict[str, 
     Returns one dict per iteration, step name to (start_s, finish_s), the first step starting at 0.
     """
     runs: list[dict[str, tuple[float, float]]] = []
+    before_s: dict[str, float] = {}  # when steps of the previous iteration finished
+    by_name, previous = job_dag.by_name, job_dag.previous
     for _ in range(iterations):
         times: dict[str, tuple[float, float]] = {}
+        finish_s: dict[str, float] = {}
         for name in job_dag.order:
-            step = job_dag.by_name[name]
-            start = max((times[before][1] for before in step.after), default=0.0)
-            if runs:
-                start = max(start, max((runs[-1][before][1] for before in job_dag.previous[name]), default=0.0))
-            times[name] = (start, start + (step.duration_s if isinstance(step, Compute) else 0.0))
+            step, start_s = by_name[name], 0.0
+            for before in step.after:
+                start_s = max(start_s, finish_s[before])
+            if before_s:
+                start_s = max([start_s, *(before_s[before] for before in previous[name])])
+            finish_s[name] = start_s + step.duration_s if isinstance(step, Compute) else start_s
+            times[name] = (start_s, finish_s[name])
         runs.append(times)
+        before_s = finish_s
     return runs
 
 

@@ -118,15 +118,28 @@ def rounds(collective: Collective, algorithm: Algorithm, ranks: int, size_bytes:
         return _direct(collective, parts, root)
     if algorithm == "halving-doubling":
         return _halving_doubling(collective, parts, root)
-    steps = _ring_steps(collective, parts, root)
     if algorithm == "ring-steps" or collective == "broadcast":
-        return steps
-    return [[(i, (i + 1) % ranks, sum(step[i][2] for step in steps)) for i in range(ranks)]]
+        return _ring_steps(collective, parts, root)
+    return [_ring(collective, parts)]
 
 
 def _split(size_bytes: int, parts: int) -> list[int]:
     """`size_bytes` in `parts` that differ by at most one byte, none of them empty."""
     return [max(size_bytes * (k + 1) // parts - size_bytes * k // parts, 1) for k in range(parts)]
+
+
+def _ring(collective: Collective, parts: Sequence[int]) -> Round:
+    """What place i sends to place i + 1 in all steps together."""
+    n, total = len(parts), sum(parts)
+
+    def bytes_from(i: int) -> int:
+        scatter, gather = total - parts[i], total - parts[(i + 1) % n]
+        if collective == "all-to-all":
+            # What goes to i + d passes here on its way from i + d + 1, .., i.
+            return sum(parts[(i + d) % n] * (n - d) for d in range(1, n))
+        return {"all-reduce": scatter + gather, "reduce-scatter": scatter, "all-gather": gather}[collective]
+
+    return [(i, (i + 1) % n, bytes_from(i)) for i in range(n)]
 
 
 def _ring_steps(collective: Collective, parts: Sequence[int], root: int) -> list[Round]:

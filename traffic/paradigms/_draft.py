@@ -47,10 +47,6 @@ class Draft:
         """Let the next computation of the GPU of `rank` wait for these steps too."""
         self._awaited.setdefault(rank, []).extend(after)
 
-    def last(self, rank: int) -> str:
-        """The computation that was added to a GPU last."""
-        return self._last[rank]
-
     def group(self, name: str, kind: str, rule: Rule = "equal") -> str:
         """Declare a group; without flows it is left out."""
         self._groups[name] = (kind, rule)
@@ -104,8 +100,7 @@ class Draft:
         if all(rule == "equal" for _, rule in self._groups.values()):
             return job_dag
         offsets = derived_offsets(job_dag)
-        groups = tuple(_arranged(group, self._groups[group.name][1], offsets) for group in equal)
-        return dataclasses.replace(job_dag, groups=groups)
+        return job_dag.with_groups(_arranged(group, self._groups[group.name][1], offsets) for group in equal)
 
 
 def _arranged(group: Group, rule: Rule, offsets: Mapping[str, float]) -> Group:
