@@ -13,9 +13,11 @@ from types import ModuleType
 from typing import Any
 
 from echelonflow import plugins
+from traffic.formats._job_schema import job_schema
 from traffic.formats._report import Imported, Report
+from traffic.formats._write import write_chakra, write_job
 
-__all__ = ["Imported", "Report", "load", "names", "read"]
+__all__ = ["Imported", "Report", "job_schema", "load", "names", "read", "write_chakra", "write_job"]
 
 
 def names() -> list[str]:

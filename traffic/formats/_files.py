@@ -18,6 +18,8 @@ from echelonflow.errors import InputError
 
 MAX_BYTES = 1 << 28
 """Unpacked size that is read at most; a job whose trace is larger has more steps than can be replayed."""
+MAX_JSON_BYTES = 1 << 27
+"""Less for JSON, which takes many times its size in memory."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK_BYTES = 1 << 20
 _MOST_SHOWN = 40
@@ -30,32 +32,32 @@ def shown(value: object) -> str:
     return repr(text) if isinstance(value, str) else text
 
 
-def read_bytes(path: Path) -> bytes:
+def read_bytes(path: Path, most_bytes: int = MAX_BYTES) -> bytes:
     """What is in the file at `path`, unpacked if it is gzip (InputError naming the file where that fails)."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise InputError(f"{path}: is not a regular file; name the file of a trace")
         with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
+            raw = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"{path}: cannot be read: {reason}") from None
     if not raw:
         raise InputError(f"{path}: is empty")
     if raw.startswith(_GZIP_MAGIC):
-        raw = _unpacked(path, raw)
+        raw = _unpacked(path, raw, most_bytes)
     elif path.suffix == ".gz":
         raise InputError(f"{path}: is called .gz and is not packed by gzip; rename it, or fetch it again")
-    if len(raw) > MAX_BYTES:
+    if len(raw) > most_bytes:
         raise InputError(
-            f"{path}: is larger than {MAX_BYTES >> 20} MiB unpacked, which is the limit; cut it to one step"
+            f"{path}: is larger than {most_bytes >> 20} MiB unpacked, which is the limit; cut it to one step"
         )
     return raw
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, most_bytes: int = MAX_BYTES) -> str:
     """The text in the file at `path` (InputError where it is none)."""
-    raw = read_bytes(path)
+    raw = read_bytes(path, most_bytes)
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -65,7 +67,7 @@ def read_text(path: Path) -> str:
 
 def read_json(path: Path) -> Any:
     """The JSON in the file at `path`; InputError with the line where it is none."""
-    text = read_text(path)
+    text = read_text(path, MAX_JSON_BYTES)
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -98,11 +100,11 @@ def finite(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _unpacked(path: Path, raw: bytes) -> bytes:
+def _unpacked(path: Path, raw: bytes, most_bytes: int) -> bytes:
     parts, size = [], 0
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
-            while size <= MAX_BYTES and (part := file.read(_CHUNK_BYTES)):
+            while size <= most_bytes and (part := file.read(_CHUNK_BYTES)):
                 parts.append(part)
                 size += len(part)
     except EOFError:

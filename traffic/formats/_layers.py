@@ -75,6 +75,7 @@ def read_table(path: Path, *, scopes: Sequence[str], tick_s: float, empty: Empty
     Raises InputError naming file and line for anything that is not as the format says, and for a collective of 0
     bytes unless `empty` is "drop".
     """
+    positive_tick(path, tick_s)
     texts = [(i, text) for i, text in enumerate(_files.read_text(path).split("\n"), 1) if text.strip()]
     lines = [Line(path, i, text) for i, text in texts]
     if len(lines) < 2:
@@ -90,6 +91,12 @@ def read_table(path: Path, *, scopes: Sequence[str], tick_s: float, empty: Empty
     if len(rows) != count:
         raise lines[-1].fault(f"the header (line {lines[1].number}) says {count} layers and there are {len(rows)}")
     return Table(path, policy, header, tuple(rows), len(dropped))
+
+
+def positive_tick(path: Path, tick_s: float) -> None:
+    """Raise InputError unless a unit of time takes time."""
+    if not 0 < tick_s < math.inf:
+        raise InputError(f"{path}: tick is {tick_s:g} s; one unit of time takes more than 0 s")
 
 
 def only(paths: Sequence[Path], what: str) -> Path:
