@@ -263,7 +263,35 @@ def _lateness(
             volume[touched[t]] = 0.0
 
 
+def _needed(
+    start: IntRow, rows: IntRow, path_start: IntRow, path_link: IntRow, remaining_bytes: FloatRow,
+    capacity_Bps: FloatRow, needed_s: Written, volume: Written, touched: Written,
+) -> None:  # fmt: skip
+    """Set `needed_s[k]`, k a place in `rows`, to the largest V / c over links, V the set's bytes there up to place k.
+
+    So it never falls within a set. Scratch as in `madd`.
+    """
+    for group in range(len(start) - 1):
+        used = 0
+        longest = 0.0
+        for i in range(start[group], start[group + 1]):
+            row = rows[i]
+            for hop in range(path_start[row], path_start[row + 1]):
+                link = path_link[hop]
+                if volume[link] == 0.0:
+                    touched[used] = link
+                    used += 1
+                volume[link] += remaining_bytes[row]
+                time_s = volume[link] / capacity_Bps[link]
+                if time_s > longest:
+                    longest = time_s
+            needed_s[i] = longest
+        for t in range(used):
+            volume[touched[t]] = 0.0
+
+
 madd = Kernel(_madd, "iiiiffFFFI")
 fill = Kernel(_fill, "iiiiffFFFIFIIIIII")
 lateness = Kernel(_lateness, "iiiifffFFI")
-KERNELS = (madd, fill, lateness)
+needed = Kernel(_needed, "iiiiffFFI")
+KERNELS = (madd, fill, lateness, needed)

@@ -6,38 +6,33 @@ for twice the bytes on a network twice as fast. "Pending" bytes are declared but
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 
-from echelonflow.fill import dense_rank, effective_bottleneck_s, least_tardiness_s, quantised
+from echelonflow import kernels
+from echelonflow.fill import dense_rank, effective_bottleneck_s, least_tardiness_s, quantised, sets_of
 from echelonflow.snapshot import Floats, Ints, Snapshot
+
+Values = TypeVar("Values", Floats, Ints)
 
 _NEVER = np.iinfo(np.int64).max
 
 
 def group_bottleneck_s(snapshot: Snapshot, *, pending: bool) -> Floats:
     """Γ of what is left of each group, with or without pending bytes: seconds at its slowest link, alone."""
-    groups = np.arange(len(snapshot.groups.id), dtype=np.int64)
-    return _bottleneck_s(snapshot, groups, len(groups), pending)
-
-
-def job_bottleneck_s(snapshot: Snapshot, *, pending: bool) -> Floats:
-    """Γ of what is left of all of each job's groups in flight, with or without pending bytes; one value per job."""
-    return _bottleneck_s(snapshot, snapshot.groups.job, len(snapshot.jobs.id), pending)
-
-
-def _bottleneck_s(snapshot: Snapshot, set_of_group: Ints, sets: int, pending: bool) -> Floats:
-    if not pending:
-        return effective_bottleneck_s(snapshot, set_of_group[snapshot.group], sets)
     groups, links = snapshot.groups, snapshot.links
+    if not pending:
+        return effective_bottleneck_s(snapshot, snapshot.group, len(groups.id))
     hop_flow = snapshot.hop_flow()
-    waiting = np.repeat(set_of_group, np.diff(groups.pending_start))
+    waiting = np.repeat(np.arange(len(groups.id), dtype=np.int64), np.diff(groups.pending_start))
     cell = np.concatenate(
-        (set_of_group[snapshot.group[hop_flow]] * links + snapshot.path_link, waiting * links + groups.pending_link)
+        (snapshot.group[hop_flow] * links + snapshot.path_link, waiting * links + groups.pending_link)
     )
     size_bytes = np.concatenate((snapshot.remaining_bytes[hop_flow], groups.pending_bytes))
     found, inverse = np.unique(cell, return_inverse=True)
     volume = np.bincount(inverse, weights=size_bytes, minlength=len(found))
-    longest: Floats = np.zeros(sets)
+    longest: Floats = np.zeros(len(groups.id))
     np.maximum.at(longest, found // links, volume / snapshot.capacity_Bps[found % links])
     return longest
 
@@ -60,34 +55,35 @@ def stage_bottleneck_s(snapshot: Snapshot) -> Floats:
     """For each flow, Γ of its group's flows in flight up to and with its own stage; equal within a stage.
 
     That is the earliest that the stage can end, from now, if the group is alone and served in order of ideal finish.
+    A stage counts no less than those before it, also where they share no link.
     """
     if snapshot.flows == 0:
         return np.zeros(0)
-    stage = dense_rank([snapshot.group, quantised(snapshot.ideal_finish_s)])
-    group_of_stage = np.zeros(int(stage.max()) + 1, np.int64)
-    group_of_stage[stage] = snapshot.group
-    hop_flow = snapshot.hop_flow()
-    cell = snapshot.group[hop_flow] * snapshot.links + snapshot.path_link
-    order = np.lexsort((snapshot.flow_id[hop_flow], stage[hop_flow], cell))
-    cell, hop_flow = cell[order], hop_flow[order]
-    total = np.cumsum(snapshot.remaining_bytes[hop_flow])
-    first = np.flatnonzero(np.concatenate(([True], cell[1:] != cell[:-1])))
-    before = np.concatenate(([0.0], total))[first]
-    volume = total - np.repeat(before, np.diff(np.concatenate((first, [len(cell)]))))
-    needed: Floats = np.zeros(len(group_of_stage))
-    np.maximum.at(needed, stage[hop_flow], volume / snapshot.capacity_Bps[cell % snapshot.links])
-    return _running_maximum(needed, group_of_stage)[stage]
+    ideal = quantised(snapshot.ideal_finish_s)
+    order = np.argsort(ideal, kind="stable")
+    sets = sets_of(snapshot.group[order], len(snapshot.groups.id))
+    rows = order[sets.rows]
+    needed_s = np.zeros(snapshot.flows)
+    kernels.needed(
+        sets.start, rows, *map(np.ascontiguousarray, (snapshot.path_start, snapshot.path_link)),
+        *map(np.ascontiguousarray, (snapshot.remaining_bytes, snapshot.capacity_Bps)),
+        needed_s, np.zeros(snapshot.links), np.empty(snapshot.links, np.int64),
+    )  # fmt: skip
+    group, ideal = snapshot.group[rows], ideal[rows]
+    last = np.flatnonzero(np.append((group[1:] != group[:-1]) | (ideal[1:] != ideal[:-1]), True))
+    of_stage = np.empty(snapshot.flows)
+    of_stage[rows] = np.repeat(needed_s[last], np.diff(last, prepend=-1))
+    return of_stage
 
 
-def _running_maximum(values: Floats, group: Ints) -> Floats:
+def running_maximum(values: Values, group: Ints) -> Values:
     """The largest value up to each row within its group; rows are in order of group, exact to the bit.
 
-    So a stage counts no less than those before it, also where they share no link, and a group keeps its order.
+    So a group keeps its order.
     """
     ordered = np.sort(values)
     place = np.searchsorted(ordered, values) + group * len(values)
-    largest: Floats = ordered[np.maximum.accumulate(place) - group * len(values)]
-    return largest
+    return ordered[np.maximum.accumulate(place) - group * len(values)]
 
 
 def modified_due_s(snapshot: Snapshot) -> Floats:
@@ -119,4 +115,4 @@ def overdue_moments_s(snapshot: Snapshot, patience: float) -> Floats:
 
 def overdue_order(snapshot: Snapshot, moments_s: Floats) -> Ints:
     """Place of each group that is overdue, by the moment since when; all others share the last place."""
-    return np.where(moments_s <= snapshot.now_s, quantised(moments_s), _NEVER)
+    return dense_rank([np.where(moments_s <= snapshot.now_s, quantised(moments_s), _NEVER)])

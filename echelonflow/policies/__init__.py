@@ -8,6 +8,8 @@ nothing but the snapshot. Each option's annotation is a `Literal` of the words i
 What a policy promises, it says in module constants (left out: no promise, see `Promises`): `KNOWS_SIZES = False`,
 `WORK_CONSERVING = True`, `STARVATION_FREE = True`. The first is enforced: such a policy gets snapshots without sizes.
 A function `validate(**options)` may refuse options whose values make no sense (InputError).
+A function `memory(**options)` may make what one loaded policy keeps from decision to decision (None: nothing), which
+`allocate` then gets as `memory=`; its `counters()` are shown with a run. Nothing else outlives a decision.
 
 A user's own policy is such a module in a file anywhere, named by its path: "./mine.py(option=value)".
 """
@@ -18,7 +20,7 @@ import dataclasses
 import inspect
 import sys
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -35,6 +37,11 @@ ENFORCERS = ("priority", "rate")
 
 def _nothing_held() -> None:
     """What most policies give back."""
+
+
+def _nothing_counted() -> Mapping[str, int]:
+    """What policies without memory count."""
+    return {}
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,7 @@ class Policy:
     """A policy with its options bound. `name` is the text that the user gave.
 
     One that is `apart` is answered by another process, which takes time: call it where waiting does no harm.
-    `close` gives back what it holds.
+    `close` gives back what it holds. `counters` says what its memory counted so far (empty: it has none).
     """
 
     name: str
@@ -64,6 +71,7 @@ class Policy:
     apart: bool = False
     close: Callable[[], None] = _nothing_held
     promises: Promises = Promises()
+    counters: Callable[[], Mapping[str, int]] = _nothing_counted
 
     def __call__(self, snapshot: Snapshot) -> Allocation:
         """Decide; raises PolicyError, naming the policy, if it raises or its answer cannot be carried."""
@@ -106,8 +114,15 @@ def bind(module: ModuleType, text: str, options: dict[str, str]) -> Policy:
     _validate(module, text, values)
     summary = (inspect.getdoc(module) or "").partition("\n")[0]
     promises = _promises(module, text)
-    if promises.knows_sizes:
-        return Policy(text, enforcer, summary, lambda snapshot: allocate(snapshot, **values), promises=promises)
+    counters = _nothing_counted
+    remember = getattr(module, "memory", None)
+    if callable(remember) and (memory := remember(**values)) is not None:
+        values["memory"] = memory
+        counters = memory.counters
+
+    def freely(snapshot: Snapshot) -> Allocation:
+        answer: Allocation = allocate(snapshot, **values)
+        return answer
 
     def blindly(snapshot: Snapshot) -> Allocation:
         # A size that is read all the same is not a number: an order made of it is refused here, a rate by `check`.
@@ -115,7 +130,8 @@ def bind(module: ModuleType, text: str, options: dict[str, str]) -> Policy:
             answer: Allocation = allocate(snapshot.without_sizes(), **values)
             return answer
 
-    return Policy(text, enforcer, summary, blindly, promises=promises)
+    decide = freely if promises.knows_sizes else blindly
+    return Policy(text, enforcer, summary, decide, promises=promises, counters=counters)
 
 
 def _promises(module: ModuleType, text: str) -> Promises:
@@ -142,9 +158,13 @@ def options_of(name: str) -> dict[str, str]:
     module = plugins.load(sys.modules[__name__], name, "policy")
     hints = typing.get_type_hints(module.allocate)
     return {
-        parameter.name: f"{_values(hints[parameter.name])} (default {parameter.default})"
-        for parameter in list(inspect.signature(module.allocate).parameters.values())[1:]
+        option.name: f"{_values(hints[option.name])} (default {option.default})" for option in _options(module.allocate)
     }
+
+
+def _options(allocate: Any) -> list[inspect.Parameter]:
+    """The parameters of a policy that a user may give: all but the snapshot and what is remembered."""
+    return [p for p in list(inspect.signature(allocate).parameters.values())[1:] if p.name != "memory"]
 
 
 def _values(hint: Any) -> str:
@@ -152,7 +172,7 @@ def _values(hint: Any) -> str:
 
 
 def _option(text: str, allocate: Any, key: str, value: str) -> Any:
-    known = list(inspect.signature(allocate).parameters)[1:]
+    known = [option.name for option in _options(allocate)]
     if key not in known:
         there = ", ".join(known) or "none"
         raise InputError(f"policy {text}: unknown option {key!r}; there is: {there}")

@@ -9,8 +9,9 @@ order of that time, flows of a stage so that they finish together; groups, stage
   remaining  groups by Γ of what is left, as Coflow's SEBF would
   extra      groups by τ_H less the tardiness that nothing can undo
   due        stages, of whatever group, by when they should end: when due, or as soon as they can if that is later
-  job        jobs by Γ of what is left of all their groups in flight; stages of a job as by `due`
-`pending` bytes, declared but not released: `count` them in τ_H and Γ (of groups and jobs), or `ignore` them.
+  job        jobs by the time that the bytes of one iteration need at their slowest link, alone; the stages of a job
+             as by `due`. The order of jobs does not change while they run, so they fall into step
+`pending` bytes, declared but not released: `count` them in the groups' τ_H and Γ, or `ignore` them.
 `within` a group:
   strict     a stage gets what it can use before the next gets any
   paced      in order of ideal finish time, each flow the least rate that still meets d + τ_H
@@ -22,6 +23,10 @@ order of that moment. So once a group's moment m is past, no flow of it waits fo
 whatever `order` says and however many groups keep coming: on a link of capacity c, what it has in flight there ends at
 the latest V / c after m, V being what was left at m, and is still to come, of all groups with moments up to m,
 itself included. Groups that come after m have later moments, so V is finite. With patience=inf there is no such bound.
+
+`reuse=iterations` remembers what groups (or stages, where `order` is of stages) were ordered by in earlier iterations
+(`echelonflow.reuse`); it is computed again where a job arrives or departs, where an iteration has drifted by more than
+`drift`, and where it is older than `interval` seconds.
 """
 
 from __future__ import annotations
@@ -44,6 +49,7 @@ from echelonflow.fill import (
     stages_of,
     unavoidable_tardiness_s,
 )
+from echelonflow.reuse import OrderMemory
 from echelonflow.snapshot import Floats, Ints, Snapshot
 
 ENFORCER = "priority"
@@ -51,12 +57,25 @@ WORK_CONSERVING = True
 STARVATION_FREE = True
 
 Order = Literal["tardiness", "remaining", "extra", "due", "job"]
+STAGE_ORDERS = ("due", "job")
+Reuse = Literal["none", "iterations"]
 
 
-def validate(*, patience: float = 10.0, **_: object) -> None:
+def validate(
+    *, patience: float = 10.0, reuse: Reuse = "none", drift: float = 0.1, interval: float = math.inf, **_: object
+) -> None:
     """InputError for values that make no sense."""
     if not patience > 0:
         raise InputError(f"patience is {patience}; it must be positive (inf: groups may starve)")
+    if not drift >= 0:
+        raise InputError(f"drift is {drift}; it must be 0 or more (0.1: a tenth)")
+    if not interval > 0:
+        raise InputError(f"interval is {interval}; it must be a positive number of seconds")
+
+
+def memory(*, reuse: Reuse = "none", drift: float = 0.1, interval: float = math.inf, **_: object) -> OrderMemory | None:
+    """What is kept from one decision to the next."""
+    return OrderMemory(drift, interval) if reuse == "iterations" else None
 
 
 def allocate(
@@ -66,25 +85,36 @@ def allocate(
     within: Literal["strict", "paced"] = "strict",
     pending: Literal["count", "ignore"] = "ignore",
     patience: float = 10.0,
+    reuse: Reuse = "none",
+    drift: float = 0.1,
+    interval: float = math.inf,
+    memory: OrderMemory | None = None,
 ) -> Allocation:
     """Overdue groups first, then by `order`; valid until the next group is overdue."""
+
+    def compute() -> Ints:
+        return _keys(snapshot, order, pending == "count")
+
+    key = compute() if memory is None else memory.keys(snapshot, compute, by_group=order not in STAGE_ORDERS)
+    keys = [key, snapshot.groups.id[snapshot.group], quantised(snapshot.ideal_finish_s)]
+    if order == "job":
+        keys = [*_job_keys(snapshot), *keys]
     moments_s = urgency.overdue_moments_s(snapshot, patience)
-    overdue = urgency.overdue_order(snapshot, moments_s)[snapshot.group]
-    rank = dense_rank([overdue, *_keys(snapshot, order, pending == "count")])
+    if np.any(moments_s <= snapshot.now_s):
+        keys = [urgency.overdue_order(snapshot, moments_s)[snapshot.group], *keys]
+    rank = dense_rank(keys)
     stages = stages_of(rank)
     rates = serve_in_order(snapshot, stages) if within == "strict" else _paced(snapshot, stages)
     to_come_s = moments_s[moments_s > snapshot.now_s]
     return Allocation(rates, rank, float(to_come_s.min(initial=math.inf)))
 
 
-def _keys(snapshot: Snapshot, order: Order, pending: bool) -> list[Ints]:
-    """For each flow, what it is ordered by, then what breaks ties; the flows of a stage are equal in all."""
-    group, groups = snapshot.group, snapshot.groups
-    ties = [groups.id[group], quantised(snapshot.ideal_finish_s)]
-    if order in ("due", "job"):
-        due = urgency.weighted(urgency.modified_due_s(snapshot), groups.weight[group])
-        return [*(_job_keys(snapshot, pending) if order == "job" else ()), due, *ties]
-    return [urgency.weighted(_group_key_s(snapshot, order, pending), groups.weight)[group], *ties]
+def _keys(snapshot: Snapshot, order: Order, pending: bool) -> Ints:
+    """What each flow is ordered by within its job (order=job) or among all; equal within a stage."""
+    group, weight = snapshot.group, snapshot.groups.weight
+    if order in STAGE_ORDERS:
+        return urgency.weighted(urgency.modified_due_s(snapshot), weight[group])
+    return urgency.weighted(_group_key_s(snapshot, order, pending), weight)[group]
 
 
 def _group_key_s(snapshot: Snapshot, order: Order, pending: bool) -> Floats:
@@ -94,10 +124,10 @@ def _group_key_s(snapshot: Snapshot, order: Order, pending: bool) -> Floats:
     return tardiness if order == "tardiness" else tardiness - unavoidable_tardiness_s(snapshot)
 
 
-def _job_keys(snapshot: Snapshot, pending: bool) -> list[Ints]:
+def _job_keys(snapshot: Snapshot) -> list[Ints]:
     job, jobs = snapshot.groups.job[snapshot.group], snapshot.jobs
     weight = snapshot.groups.weight_of_jobs(len(jobs.id))
-    return [urgency.weighted(urgency.job_bottleneck_s(snapshot, pending=pending), weight)[job], jobs.id[job]]
+    return [urgency.weighted(jobs.alone_s, weight)[job], jobs.id[job]]
 
 
 def _paced(snapshot: Snapshot, stages: Sequence[Ints]) -> Floats:
