@@ -18,8 +18,7 @@ import numpy as np
 
 from echelonflow.allocation import Allocation
 from echelonflow.errors import InputError
-from echelonflow.fill import QUANTUM_S, dense_rank, quantised, stages_of
-from echelonflow.orders import share_in_order
+from echelonflow.fill import QUANTUM_S, Stages, dense_rank, max_min_in_order, quantised, stages_of
 from echelonflow.snapshot import Floats, Ints, Snapshot
 
 ENFORCER = "rate"
@@ -55,7 +54,7 @@ def allocate(snapshot: Snapshot, *, queues: int = 10, first_bytes: float = 10e6,
 
 def _shares(snapshot: Snapshot, queue: Ints, rank: Ints, queues: int) -> Floats:
     """Rates when each queue's Coflows are served in order out of its share of each link, then out of what is left."""
-    rates = np.zeros(snapshot.flows)
+    rates, alike = np.zeros(snapshot.flows), np.ones(snapshot.flows)
     busy = np.unique(queue)
     hop_flow = snapshot.hop_flow()
     on_link = np.zeros((len(busy), snapshot.links), bool)
@@ -63,11 +62,12 @@ def _shares(snapshot: Snapshot, queue: Ints, rank: Ints, queues: int) -> Floats:
     weight = (queues - busy)[:, np.newaxis] * on_link
     share = weight / np.maximum(weight.sum(axis=0), 1)
     stages = stages_of(rank)
-    for place, number in enumerate(busy):
-        own = [rows for rows in stages if queue[rows[0]] == number]
-        share_in_order(snapshot, own, rates, share[place] * snapshot.capacity_Bps)
+    cuts = np.searchsorted(queue[stages.rows[stages.start[:-1]]], [*busy, queues])
+    for place in range(len(busy)):
+        own = Stages(stages.start[cuts[place] : cuts[place + 1] + 1], stages.rows)
+        max_min_in_order(snapshot, own, alike, rates, share[place] * snapshot.capacity_Bps)
     load = np.bincount(snapshot.path_link, weights=rates[hop_flow], minlength=snapshot.links)
-    share_in_order(snapshot, stages, rates, np.maximum(snapshot.capacity_Bps - load, 0.0))
+    max_min_in_order(snapshot, stages, alike, rates, np.maximum(snapshot.capacity_Bps - load, 0.0))
     return rates
 
 

@@ -13,12 +13,13 @@ transport with priorities does; nothing bounds how long the last Coflow waits wh
 
 from __future__ import annotations
 
+import heapq
 from typing import Literal
 
 import numpy as np
 
 from echelonflow.allocation import Allocation
-from echelonflow.fill import stages_of
+from echelonflow.fill import QUANTUM_S, stages_of
 from echelonflow.orders import greedy
 from echelonflow.snapshot import Floats, Ints, Snapshot
 
@@ -26,7 +27,7 @@ ENFORCER = "priority"
 WORK_CONSERVING = True
 
 _SAME = 1e-9
-"""Relative difference below which two links or two Coflows are equal: the rest is rounding."""
+"""Relative difference below which the prices of two Coflows are equal: the rest is rounding."""
 
 
 def allocate(snapshot: Snapshot, *, grouping: Literal["collective", "group"] = "collective") -> Allocation:
@@ -41,55 +42,67 @@ def allocate(snapshot: Snapshot, *, grouping: Literal["collective", "group"] = "
 
 def _places(snapshot: Snapshot, member: Ints, ids: Ints, weight: Floats) -> Ints:
     """The place of each Coflow in BSSI's order, from 0."""
-    demand = _Demand(snapshot, member, ids)
-    weight = weight[demand.by_id]
-    left = weight.astype(np.float64)
+    by_id = np.argsort(ids, kind="stable")
+    row = np.empty(len(ids), np.int64)
+    row[by_id] = np.arange(len(ids))
+    demand = _Demand(snapshot, row[member], len(ids))
+    whole = weight[by_id].tolist()
+    left = weight[by_id].tolist()
     place = np.empty(len(ids), np.int64)
     for last in range(len(ids) - 1, -1, -1):
-        coflows, seconds = demand.on_bottleneck()
-        price = left[coflows] / seconds
-        cheapest = np.flatnonzero(price <= price.min() * (1 + _SAME))[-1]  # of equals the largest id goes last
-        left[coflows] = np.maximum(left[coflows] - price[cheapest] * seconds, 0.0)
-        left[coflows[left[coflows] <= _SAME * weight[coflows]]] = 0.0
-        place[demand.by_id[coflows[cheapest]]] = last
-        demand.take(int(coflows[cheapest]))
+        waiting = demand.on_bottleneck()
+        price = [left[coflow] / seconds for coflow, seconds in waiting]
+        least = min(price) * (1 + _SAME)
+        cheapest = max(i for i, each in enumerate(price) if each <= least)  # of equals the largest id goes last
+        for coflow, seconds in waiting:
+            scaled = left[coflow] - price[cheapest] * seconds
+            left[coflow] = scaled if scaled > _SAME * whole[coflow] else 0.0
+        chosen = waiting[cheapest][0]
+        place[by_id[chosen]] = last
+        demand.take(chosen)
     return place
 
 
 class _Demand:
-    """Seconds that each Coflow needs of each link, alone, in compressed rows both ways; Coflows in order of id."""
+    """Seconds that each unplaced Coflow (a row, in order of id) needs of each link, alone."""
 
-    def __init__(self, snapshot: Snapshot, member: Ints, ids: Ints) -> None:
-        self.by_id = np.argsort(ids, kind="stable")
-        row = np.empty(len(ids), np.int64)
-        row[self.by_id] = np.arange(len(ids))
+    def __init__(self, snapshot: Snapshot, member: Ints, coflows: int) -> None:
         hop_flow = snapshot.hop_flow()
-        cells = row[member[hop_flow]] * snapshot.links + snapshot.path_link
-        cell, inverse = np.unique(cells, return_inverse=True)
+        cell, inverse = np.unique(member[hop_flow] * snapshot.links + snapshot.path_link, return_inverse=True)
         size_bytes: Floats = np.zeros(len(cell))
         np.add.at(size_bytes, inverse, snapshot.remaining_bytes[hop_flow])
-        self._coflow, self._link = cell // snapshot.links, cell % snapshot.links
-        self._seconds = size_bytes / snapshot.capacity_Bps[self._link]
-        self._start = np.searchsorted(self._coflow, np.arange(len(ids) + 1))
-        self._by_link = np.argsort(self._link, kind="stable")
-        self._link_start = np.searchsorted(self._link[self._by_link], np.arange(snapshot.links + 1))
-        self._load_s: Floats = np.zeros(snapshot.links)
-        np.add.at(self._load_s, self._link, self._seconds)
-        self._waiting = np.diff(self._link_start)
-        self._unplaced = np.ones(len(ids), bool)
+        seconds = size_bytes / snapshot.capacity_Bps[cell % snapshot.links]
+        self._on_link: list[list[tuple[int, float]]] = [[] for _ in range(snapshot.links)]
+        self._of_coflow: list[list[tuple[int, float]]] = [[] for _ in range(coflows)]
+        self._load_s = [0.0] * snapshot.links
+        for key, need_s in zip(cell.tolist(), seconds.tolist(), strict=True):
+            coflow, link = divmod(key, snapshot.links)
+            self._on_link[link].append((coflow, need_s))
+            self._of_coflow[coflow].append((link, need_s))
+            self._load_s[link] += need_s
+        self._placed = [False] * coflows
+        self._heap = [(self._key(link), link) for link in range(snapshot.links)]
+        heapq.heapify(self._heap)
 
-    def on_bottleneck(self) -> tuple[Ints, Floats]:
-        """The Coflows on the most loaded link, in order of id, and the seconds each needs of it."""
-        load_s = np.where(self._waiting > 0, self._load_s, -np.inf)
-        most_s = load_s.max()
-        link = int(np.argmax(load_s >= most_s - _SAME * abs(most_s)))
-        cells = self._by_link[self._link_start[link] : self._link_start[link + 1]]
-        cells = cells[self._unplaced[self._coflow[cells]]]
-        return self._coflow[cells], self._seconds[cells]
+    def on_bottleneck(self) -> list[tuple[int, float]]:
+        """The Coflows on the most loaded link, in order of id, each with the seconds that it needs of it."""
+        while True:
+            key, link = self._heap[0]
+            if key != self._key(link):  # loads only shrink, so what is on top may be stale, but never too low
+                heapq.heapreplace(self._heap, (self._key(link), link))
+                continue
+            waiting = [(coflow, seconds) for coflow, seconds in self._on_link[link] if not self._placed[coflow]]
+            if waiting:
+                self._on_link[link] = waiting
+                return waiting
+            heapq.heappop(self._heap)
 
     def take(self, coflow: int) -> None:
         """Leave a Coflow out from now on."""
-        own = slice(self._start[coflow], self._start[coflow + 1])
-        self._load_s[self._link[own]] -= self._seconds[own]
-        self._waiting[self._link[own]] -= 1
-        self._unplaced[coflow] = False
+        self._placed[coflow] = True
+        for link, seconds in self._of_coflow[coflow]:
+            self._load_s[link] -= seconds
+
+    def _key(self, link: int) -> int:
+        """The link's load, negative because heaps begin with the least; in whole quanta, so that ties go by link."""
+        return -round(self._load_s[link] / QUANTUM_S)
