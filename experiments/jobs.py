@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from echelonflow import plugins
 from echelonflow.dag import JobDag
 from echelonflow.errors import InputError
+from experiments.import_jobs import import_job
 from experiments.options import bind
 from traffic import paradigms, profile, scaling
 
@@ -31,14 +32,38 @@ class JobNotes:
         return asdict(self)
 
 
-def build_dag(spec: JobSpec, link_Bps: float) -> tuple[JobDag, JobNotes]:
+def build_dag(spec: JobSpec, link_Bps: float, folder: Path) -> tuple[JobDag, JobNotes]:
     """The DAG of one job and notes on it (InputError, one line per fault).
 
-    `link_Bps` is the payload rate of the network's slowest link, bytes/s: what "of link" refers to.
+    `link_Bps` is the payload rate of the network's slowest link, bytes/s: what "of link" refers to. Files that are
+    imported are named relative to `folder`.
     """
+    account: tuple[str, ...] = ()
+    if spec.import_ is not None:
+        beside = [
+            key for key in ("paradigm", "profile", *(spec.model_extra or {})) if getattr(spec, key, None) is not None
+        ]
+        if beside:
+            raise InputError("\n".join(f"{key}: does not go with an import" for key in beside))
+        try:
+            imported = import_job(spec.import_, folder)
+        except InputError as error:
+            raise InputError("\n".join(f"import: {line}" for line in str(error).split("\n"))) from None
+        dag, account = imported.dag, tuple(imported.report.lines())
+    else:
+        dag = _paradigm_dag(spec, link_Bps)
+    original = dag
+    if spec.scaling is not None:
+        dag = scaling.scale(dag, bandwidth=spec.scaling.bandwidth, time=spec.scaling.time)
+    time, bandwidth = (spec.scaling.time, spec.scaling.bandwidth) if spec.scaling else (1.0, 1.0)
+    found = scaling.describe(original, dag, bandwidth=bandwidth, time=time, payload_Bps=link_Bps)
+    return dag, JobNotes(spec.name, (*account, *found.facts), tuple(found.warnings))
+
+
+def _paradigm_dag(spec: JobSpec, link_Bps: float) -> JobDag:
     options = dict(spec.model_extra or {})
     if spec.paradigm is None:
-        raise InputError("names neither a paradigm nor a trace")
+        raise InputError("names neither a paradigm nor a trace nor an import")
     module = plugins.load(paradigms, spec.paradigm, "paradigm")
     builder: Callable[..., JobDag] = module.build
     given: dict[str, Any] = {}
@@ -48,13 +73,7 @@ def build_dag(spec: JobSpec, link_Bps: float) -> tuple[JobDag, JobNotes]:
         builder = module.from_profile
         given = {"profile": profile.read(find_profile(spec.profile))}
     bound = bind(builder, options, link_Bps, given=given)
-    dag = builder(**given, **bound)
-    original = dag
-    if spec.scaling is not None:
-        dag = scaling.scale(dag, bandwidth=spec.scaling.bandwidth, time=spec.scaling.time)
-    time, bandwidth = (spec.scaling.time, spec.scaling.bandwidth) if spec.scaling else (1.0, 1.0)
-    found = scaling.describe(original, dag, bandwidth=bandwidth, time=time, payload_Bps=link_Bps)
-    return dag, JobNotes(spec.name, tuple(found.facts), tuple(found.warnings))
+    return builder(**given, **bound)
 
 
 def find_profile(name: str) -> Path:

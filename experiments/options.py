@@ -53,6 +53,16 @@ def bind(
     return bound
 
 
+def describe_option(parameter: str, hint: Any) -> tuple[str, str]:
+    """The key under which a user writes a builder's `parameter`, and in words what may stand there."""
+    options = [h for h in typing.get_args(hint) if h is not type(None)] if _is_union(hint) else [hint]
+    return _key_of(parameter), " or ".join(_describe(parameter, option) for option in options)
+
+
+def _is_union(hint: Any) -> bool:
+    return typing.get_origin(hint) in (types.UnionType, typing.Union)
+
+
 def _key_of(parameter: str) -> str:
     for suffix in ("_bps", "_bytes", "_s"):
         if parameter.endswith(suffix):
@@ -73,7 +83,7 @@ def _describe(name: str, hint: Any) -> str:
 
 def _convert(name: str, hint: Any, value: Any, link_Bps: float | None) -> Any:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
+    if _is_union(hint):
         if value is None and type(None) in arguments:
             return None
         wants_list = isinstance(value, list)

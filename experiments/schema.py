@@ -21,6 +21,7 @@ from echelonflow.dag import Job
 from echelonflow.errors import InputError
 from echelonflow.network import Network
 from echelonflow.units import parse_duration_s
+from experiments.import_jobs import ImportSpec
 from experiments.jobs import JobNotes, build_dag
 from experiments.options import bind
 from experiments.trace_jobs import TraceSpec, build_trace
@@ -46,12 +47,13 @@ class ScalingSpec(BaseModel):
 
 
 class JobSpec(BaseModel):
-    """`paradigm` by name, further keys being that paradigm's options; or a `trace` and nothing else but the name."""
+    """`paradigm` by name, further keys being that paradigm's options; or an `import`; or a `trace` and only the name."""
 
     model_config = ConfigDict(extra="allow")
     name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
     paradigm: str | None = None
     trace: TraceSpec | None = None
+    import_: ImportSpec | None = Field(default=None, alias="import")
     profile: str | None = None
     iterations: int = Field(default=1, ge=1, le=1_000_000)
     weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
@@ -168,7 +170,7 @@ def check(data: dict[str, Any], path: Path) -> Experiment:
         if job_spec.trace is not None:
             _add_trace(i, job_spec, job_spec.trace, path.parent, network, traces, notes, faults)
         else:
-            _add_job(i, job_spec, network, jobs, notes, faults)
+            _add_job(i, job_spec, path.parent, network, jobs, notes, faults)
     if len(spec.jobs) > 1 and any(job.trace is not None for job in spec.jobs):
         faults.append("jobs: a trace is simulated by itself; put the other jobs into an experiment of their own")
     names = [job.name for job in spec.jobs]
@@ -202,13 +204,19 @@ def _network(spec: ExperimentSpec, faults: list[str]) -> Network | None:
 
 
 def _add_job(
-    index: int, spec: JobSpec, network: Network | None, jobs: list[Job], notes: list[JobNotes], faults: list[str]
+    index: int,
+    spec: JobSpec,
+    folder: Path,
+    network: Network | None,
+    jobs: list[Job],
+    notes: list[JobNotes],
+    faults: list[str],
 ) -> None:
     where = f"jobs.{index}"
     start_s = _collect(faults, f"{where}.start", lambda: parse_duration_s(spec.start))
     # A job of a network that is at fault is checked all the same, on a link that stands for it.
     link_Bps = min(network.capacity_Bps) if network is not None else 1e6
-    built = _collect(faults, where, lambda: build_dag(spec, link_Bps))
+    built = _collect(faults, where, lambda: build_dag(spec, link_Bps, folder))
     if built is None or start_s is None or network is None:
         return
     dag, note = built
@@ -235,7 +243,7 @@ def _add_trace(
 ) -> None:
     where = f"jobs.{index}"
     beside = sorted((job.model_fields_set | set(job.model_extra or {})) - {"name", "trace"})
-    faults += [f"{where}.{key}: does not go with a trace" for key in beside]
+    faults += [f"{where}.{key.rstrip('_')}: does not go with a trace" for key in beside]
     if network is None:
         return
     built = _collect(faults, f"{where}.trace", lambda: build_trace(job.name, spec, folder, network))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from echelonflow.coflow_trace import CoflowTrace
 from echelonflow.errors import InputError
 from echelonflow.network import Network
 from echelonflow.units import format_size, parse_duration_s
+from experiments.files import find_file
 from experiments.jobs import JobNotes
 from experiments.options import bind
 from traffic import traces
@@ -48,18 +47,6 @@ def build_trace(job: str, spec: TraceSpec, folder: Path, network: Network) -> tu
     chosen = _chosen(trace, spec, epoch_s)
     _check_ports(chosen, network)
     return chosen, _notes(job, chosen, network)
-
-
-def find_file(name: str, folder: Path) -> Path:
-    """The file called `name` in an experiment file that lies in `folder` (InputError if there is none)."""
-    written = os.path.expandvars(name)
-    unset = re.search(r"\$\{?(\w+)", written)
-    if unset:
-        raise InputError(f"file: {name!r} names the environment variable {unset[1]}, which is not set")
-    path = folder / Path(written).expanduser()
-    if not path.exists():
-        raise InputError(f"file: there is no file {str(path)!r}; a name is relative to the experiment file")
-    return path
 
 
 def _epoch_s(text: str | None) -> float | None:

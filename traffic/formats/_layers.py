@@ -69,8 +69,9 @@ class Table:
     """Collectives of 0 bytes that were left out."""
 
 
-def read_table(path: Path, *, scopes: Sequence[str], tick_s: float, empty: Empty) -> Table:
-    """The table in the file at `path`; `scopes` are the suffixes that a collective's name may have.
+def read_table(path: Path, *, policies: Collection[str], scopes: Sequence[str], tick_s: float, empty: Empty) -> Table:
+    """The table in the file at `path`; `scopes` are the suffixes that a collective's name may have, `policies` those that are
+    supported.
 
     Raises InputError naming file and line for anything that is not as the format says, and for a collective of 0
     bytes unless `empty` is "drop".
@@ -83,6 +84,8 @@ def read_table(path: Path, *, scopes: Sequence[str], tick_s: float, empty: Empty
             f"{path}: line {len(lines) + 1}: the file ends where a policy and a number of layers were expected"
         )
     policy = lines[0].text("the policy, such as DATA")
+    if policy not in policies:
+        raise lines[0].fault(f"{_files.shown(policy)} is no policy that is supported; there is: {', '.join(policies)}")
     header = _header(lines[0], texts[0][1].split()[1:])
     count = lines[1].whole("the number of layers", least=1)
     lines[1].end("the number of layers")

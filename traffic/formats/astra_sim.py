@@ -61,10 +61,8 @@ def read(
     them, or the total. Raises InputError naming file and line.
     """
     path = only(paths, "an ASTRA-sim workload")
-    table = read_table(path, scopes=("",), tick_s=tick_s, empty=empty)
-    layout = _LAYOUTS.get(table.policy)
-    if layout is None:
-        raise InputError(f"{path}: line 1: policy {table.policy!r} is not supported; there is: {', '.join(_LAYOUTS)}")
+    table = read_table(path, policies=_LAYOUTS, scopes=("",), tick_s=tick_s, empty=empty)
+    layout = _LAYOUTS[table.policy]
     inner = _model_parallel(table, layout, ranks, model_parallel)
     sizes = {"model": inner, "data": ranks // inner}
     table, dropped = silenced(table, _SILENT.get(layout, ()))

@@ -51,9 +51,7 @@ def read(
     rank's shard. The rows are those of one pipeline stage. Raises InputError naming file and line.
     """
     path = only(paths, "a SimAI workload")
-    table = read_table(path, scopes=_SCOPES, tick_s=tick_s, empty=empty)
-    if table.policy not in _POLICIES:
-        raise InputError(f"{path}: line 1: policy {table.policy!r} is not supported; there is: {', '.join(_POLICIES)}")
+    table = read_table(path, policies=_POLICIES, scopes=_SCOPES, tick_s=tick_s, empty=empty)
     fields = _fields(table)
     pp = fields.get("pp", 1)
     micro = table.policy == "MICRO"
