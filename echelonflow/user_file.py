@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
@@ -45,6 +46,7 @@ def load(path: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look for the module that they are made in
     try:
         # Compiled here, past the cache of byte code: a file that was changed a moment ago counts as it is now.
         code = compile(path.read_bytes(), str(path), "exec")
@@ -57,4 +59,6 @@ def load(path: Path) -> ModuleType:
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
         where = f", line {lines[-1]}" if lines else ""
         raise InputError(f"policy file {path}{where}: {type(error).__name__}: {error}") from None
+    finally:
+        sys.modules.pop(spec.name, None)
     return module

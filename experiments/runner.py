@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import random
 import signal
@@ -112,7 +113,7 @@ def _loaded(policy: str) -> Policy:
         with deadline(policy):
             return loaded(snapshot)
 
-    return Policy(policy, loaded.enforcer, loaded.summary, bounded)
+    return dataclasses.replace(loaded, _allocate=bounded)
 
 
 def _run_trace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,15 @@ def test_a_policy_file_is_a_policy_with_options(mine):
         policies.load(f"{mine}(pace=medium)")
     with pytest.raises(InputError, match="unknown option 'speed'"):
         policies.load(f"{mine}(speed=1)")
+
+
+def test_a_policy_file_may_define_dataclasses(mine):
+    """They look for the module that they are made in, which nothing else needs to find."""
+    held = "from __future__ import annotations\nfrom dataclasses import dataclass\n\n@dataclass\nclass Held:\n    a: int = 0\n\n"
+    mine.write_text(held + GOOD)
+    before = set(sys.modules)
+    policies.load(str(mine))
+    assert set(sys.modules) == before
 
 
 def test_a_file_that_was_changed_is_read_anew(mine):
