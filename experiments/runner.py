@@ -150,7 +150,10 @@ def _create(root: Path) -> RunFolder:
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise InputError(f"{root} exists and is not empty; name another folder with --out")
     folder = RunFolder(root.resolve())
-    _make_parts(folder)
+    try:
+        _make_parts(folder)
+    except OSError as error:
+        raise InputError(f"{root} cannot be made: {error.strerror}; name another folder with --out") from None
     return folder
 
 

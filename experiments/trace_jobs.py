@@ -62,8 +62,8 @@ def _chosen(trace: CoflowTrace, spec: TraceSpec, epoch_s: float | None) -> Coflo
     """The first Coflows to arrive, at the times that `spec` makes of theirs."""
     arrival_s = trace.arrival_s / spec.speed_up
     if epoch_s is not None:
-        # An arrival on a multiple is admitted with the interval that ends there.
-        arrival_s = np.maximum(np.ceil(arrival_s / epoch_s) - 1, 0) * epoch_s
+        # An arrival on a multiple is admitted with the interval that ends there, whatever rounding makes of it.
+        arrival_s = np.maximum(np.ceil(arrival_s / epoch_s * (1 - 1e-12)) - 1, 0) * epoch_s
     if spec.coflows is not None and spec.coflows > trace.coflows:
         raise InputError(f"coflows: {spec.coflows} are asked for; {trace.name} has {trace.coflows}")
     keep = np.sort(np.argsort(trace.arrival_s, kind="stable")[: spec.coflows])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +113,13 @@ def test_arrivals_can_be_brought_forward_to_epochs(trace):
     assert checked(trace, epoch="1 s").trace.arrival_s.tolist() == [0, 0, 1, 2]
 
 
+def test_an_arrival_on_an_epoch_belongs_to_the_one_before_whatever_rounding_says(trace):
+    at_ms = [10240 * k for k in range(1, 60)]
+    lines = [f"{k} {ms} 1 0 1 1:1" for k, ms in enumerate(at_ms)]
+    trace.write_text("\n".join([f"4 {len(lines)}", *lines]))
+    assert checked(trace, epoch="10.24 s").trace.arrival_s == pytest.approx([10.24 * k for k in range(59)])
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -153,6 +162,33 @@ def test_a_trace_is_refused_by_the_emulation_before_anything_starts(trace, tmp_p
     with pytest.raises(InputError, match=r"a trace of Coflows \(3 flows\) is simulated.*add --backend fluid"):
         runner.run(checked(trace), tmp_path / "out", "emulation", lambda _: None)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_refused(trace, tmp_path):
+    with pytest.raises(InputError, match="cannot be made: Not a directory; name another folder with --out"):
+        runner.run(checked(trace), trace / "out", "fluid", lambda _: None)
+
+
+LACKING = """
+import sys
+
+class Lacking:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"mininet", "ryu", "os_ken", "eventlet", "scapy", "numba", "torch"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Lacking())
+from experiments.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("file", [SHIPPED, SHIPPED.parents[1] / "pipeline.yaml"], ids=lambda path: path.stem)
+def test_the_fluid_backend_needs_no_package_but_the_base_ones(file, tmp_path):
+    command = [sys.executable, "-c", LACKING, "run", str(file), "--backend", "fluid", "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "verdict: simulated" in done.stdout
 
 
 def test_progress_of_a_long_simulation_is_told(trace, tmp_path, monkeypatch):
