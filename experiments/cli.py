@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import sys
 from pathlib import Path
@@ -11,7 +12,8 @@ import typer
 from rich.console import Console
 
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INVALID, EXIT_VALID, EchelonError, InputError
-from experiments import cli_bound, cli_controller, cli_machine
+from experiments import cli_bound, cli_controller, cli_convert, cli_machine
+from experiments.manifest import git_revision, versions
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -22,9 +24,30 @@ app = typer.Typer(
     "Exit codes: 0 valid, 1 failed, 2 bad input, 3 finished but invalid (the emulation broke its own limits).",
 )
 
+
+def _print_versions(wanted: bool) -> None:
+    if not wanted:
+        return
+    print(f"echelon {importlib.metadata.version('echelon-testbed')}, revision {git_revision() or 'unknown'}")
+    for name, version in versions().items():
+        print(f"{name} {version}")
+    raise typer.Exit
+
+
+@app.callback()
+def main_options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_versions, is_eager=True, help="Show versions and exit."),
+    ] = False,
+) -> None:
+    """What holds for every command."""
+
+
 cli_machine.register(app)
 cli_controller.register(app)
 cli_bound.register(app)
+cli_convert.register(app)
 
 
 @app.command()

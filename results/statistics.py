@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit  # quantiles of Student's t; scipy.stats would take a second to load
 
 CONFIDENCE = 0.95
 
@@ -40,7 +40,7 @@ def estimate(values: Sequence[float]) -> Estimate | None:
     if n == 1:
         return Estimate(median, None, None, 1)
     mean = statistics.fmean(values)
-    half = float(student.ppf((1 + CONFIDENCE) / 2, n - 1)) * statistics.stdev(values) / math.sqrt(n)
+    half = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * statistics.stdev(values) / math.sqrt(n)
     return Estimate(median, mean - half, mean + half, n)
 
 

@@ -68,3 +68,10 @@ def test_every_command_explains_itself(command):
     done = echelon(command, "--help")
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) > 5
+
+
+def test_the_version_names_what_results_depend_on():
+    done = echelon("--version")
+    assert done.returncode == 0
+    assert done.stdout.startswith("echelon ")
+    assert "numpy" in done.stdout
