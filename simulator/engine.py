@@ -18,7 +18,7 @@ import numpy as np
 from echelonflow.errors import RunError
 from echelonflow.policies import Policy
 from echelonflow.snapshot import Floats, Ints, Snapshot
-from simulator.flows import Flows
+from simulator.flows import Flows, simultaneous_s
 from simulator.realism import UNDECIDED, Realism, fold_rows, leftovers, shared_by_class
 
 IDLE_DECISIONS = 1000
@@ -88,7 +88,6 @@ class Engine:
             next_s = self._next_s()
             if next_s == math.inf:
                 break
-            self._flows.move(next_s - self.now_s)
             self.now_s = next_s
         if len(self._flows):
             raise RunError(
@@ -98,7 +97,7 @@ class Engine:
 
     def _next_s(self) -> float:
         effective_s = self._on_their_way[0].effective_s if self._on_their_way else math.inf
-        return min(self.now_s + self._flows.shortest_s(), self._source.next_s(), self._expires_s, effective_s)
+        return min(self._flows.empty_s, self._source.next_s(), self._expires_s, effective_s)
 
     def _event(self) -> None:
         """All that happens now: flows end and come, decisions are made and take effect."""
@@ -107,6 +106,8 @@ class Engine:
         self._source.run(self.now_s)
         changed = self._admit() or changed
         expired = self.now_s >= self._expires_s
+        if changed or expired:
+            self._flows.move_to(self.now_s)
         self._guard(only_expired=expired and not changed)
         if changed or expired:
             self._decide()
@@ -115,7 +116,10 @@ class Engine:
             self._share()
 
     def _retire(self) -> bool:
-        empty = self._flows.empty(self.now_s)
+        if self._flows.empty_s > self.now_s + simultaneous_s(self.now_s):
+            return False
+        self._flows.move_to(self.now_s)
+        empty = self._flows.empty()
         if not empty.size:
             return False
         handle, start_s = self._flows.handle[empty], self._flows.start_s[empty]
@@ -128,6 +132,7 @@ class Engine:
     def _admit(self) -> bool:
         handle, size_bytes = self._source.take_released()
         if len(handle):
+            self._flows.move_to(self.now_s)
             self._flows.add(handle, size_bytes)
         return len(handle) > 0
 
@@ -142,7 +147,7 @@ class Engine:
         self._expires_s = allocation.valid_until_s
         rates = _placed(allocation.rates_Bps, rows)
         if self._ideal:
-            flows.set_rates(rates, self.now_s)
+            flows.set_rates(rates)
             return
         if self._classes is not None:
             in_force = flows.decided_class if rows is None else flows.decided_class[rows]
@@ -166,10 +171,11 @@ class Engine:
         flows = self._flows
         if not len(flows):
             return
+        flows.move_to(self.now_s)
         undecided = flows.traffic_class == UNDECIDED
         wait = self._realism.undecided == "wait"
         if self._classes is None and (wait or not undecided.any()):
-            flows.set_rates(np.where(undecided, 0.0, flows.allowed_Bps), self.now_s)
+            flows.set_rates(np.where(undecided, 0.0, flows.allowed_Bps))
             return
         snapshot, rows = self._source.snapshot(flows, self.now_s)
         order = np.arange(len(flows)) if rows is None else rows
@@ -180,7 +186,7 @@ class Engine:
             rates = np.where(undecided, 0.0, flows.allowed_Bps)[order]
             unserved = np.flatnonzero(undecided[order])
             rates[unserved] = leftovers(snapshot, rates, unserved)
-        flows.set_rates(_placed(rates, rows), self.now_s)
+        flows.set_rates(_placed(rates, rows))
 
     def _guard(self, *, only_expired: bool) -> None:
         """Raise RunError where decisions expire again and again and nothing moves."""

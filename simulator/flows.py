@@ -22,6 +22,10 @@ class Flows:
     """Rows are flows in order of release. A flow's `handle` is what its source calls it, larger for later ones."""
 
     def __init__(self) -> None:
+        self.now_s = 0.0
+        """The moment for which bytes are right; they change only when someone has to know (`move_to`)."""
+        self.empty_s = math.inf
+        """When the first flow runs empty at the rates that are; infinite where none moves."""
         self.handle: Ints = np.zeros(0, np.int64)
         self.size_bytes: Floats = np.zeros(0)
         self.remaining_bytes: Floats = np.zeros(0)
@@ -58,7 +62,9 @@ class Flows:
     def keep(self, rows: Ints) -> None:
         """Drop all but `rows`, in ascending order."""
         for name, column in vars(self).items():
-            setattr(self, name, column[rows])
+            if isinstance(column, np.ndarray):
+                setattr(self, name, column[rows])
+        self._look_ahead()
 
     def rows_of(self, handle: Ints) -> tuple[Ints, Ints]:
         """Rows of those of `handle` that are in flight, and their places in `handle`."""
@@ -73,23 +79,28 @@ class Flows:
         self.allowed_Bps[rows] = rates_Bps
         self.traffic_class[rows] = traffic_class
 
-    def set_rates(self, rates_Bps: Floats, now_s: float) -> None:
+    def set_rates(self, rates_Bps: Floats) -> None:
         """Let every flow go at its rate from now on."""
+        moving = rates_Bps > 0
         self.rate_Bps = rates_Bps
-        self.start_s = np.where(np.isnan(self.start_s) & (rates_Bps > 0), now_s, self.start_s)
+        self.start_s[moving & np.isnan(self.start_s)] = self.now_s
+        self._look_ahead()
 
-    def shortest_s(self) -> float:
-        """Time until the first flow runs empty; infinite where none moves."""
-        moving = self.rate_Bps > 0
-        if not moving.any():
-            return math.inf
-        return float(np.min(self.remaining_bytes[moving] / self.rate_Bps[moving]))
-
-    def move(self, elapsed_s: float) -> None:
+    def move_to(self, now_s: float) -> None:
         """Let time pass."""
-        self.remaining_bytes = self.remaining_bytes - self.rate_Bps * elapsed_s
+        if now_s > self.now_s:
+            self.remaining_bytes = self.remaining_bytes - self.rate_Bps * (now_s - self.now_s)
+            self.now_s = now_s
 
-    def empty(self, now_s: float) -> Ints:
+    def empty(self) -> Ints:
         """Rows that have run empty."""
-        left = self.remaining_bytes <= self.rate_Bps * simultaneous_s(now_s)
+        left = self.remaining_bytes <= self.rate_Bps * simultaneous_s(self.now_s)
         return np.flatnonzero(left & (self.rate_Bps > 0))
+
+    def _look_ahead(self) -> None:
+        moving = self.rate_Bps > 0
+        if moving.all():
+            last_s = self.remaining_bytes / self.rate_Bps
+        else:
+            last_s = self.remaining_bytes[moving] / self.rate_Bps[moving]
+        self.empty_s = self.now_s + float(last_s.min()) if len(last_s) else math.inf

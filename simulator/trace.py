@@ -12,7 +12,7 @@ import numpy as np
 
 from echelonflow import plugins, user_file
 from echelonflow.coflow_trace import CoflowTrace, TraceRecord
-from echelonflow.network import Network
+from echelonflow.network import Cable, Network
 from echelonflow.policies import Policy
 from echelonflow.snapshot import CoflowTable, Floats, GroupTable, Ints, JobTable, Snapshot
 from simulator import coflow_sharing, fair_sharing
@@ -52,6 +52,17 @@ def simulate_trace(
     if on_progress is not None:
         on_progress(float(record.finish_s.max()))
     return record
+
+
+def warm_up() -> None:
+    """Have the kernels compiled and loaded, so that no simulation waits for it; nothing where they are not compiled."""
+    one = np.zeros(1, np.int64)
+    trace = CoflowTrace(one, np.zeros(1), one, one, one + 1, np.ones(1))
+    cables = (Cable("h1", "s1", 1e9), Cable("h2", "s1", 1e9))
+    source = _TraceSource(trace, Network("two hosts", ("h1", "h2"), ("s1",), cables))
+    if COMPILED:
+        source.run_fair()
+        source.run_coflow()
 
 
 def _kernel(policy: Policy, realism: Realism) -> Callable[[_TraceSource], int] | None:

@@ -1,0 +1,177 @@
+"""How long fluid simulation takes at scale: the whole Facebook trace, and training jobs on a thousand GPUs."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from echelonflow import kernels, policies, topologies
+from echelonflow.dag import Job, JobDag, iteration_times_without_network
+from echelonflow.network import Network
+from experiments.benchmarks import Figure, Say, _patterns, _random_jobs
+from simulator import trace as trace_simulation
+from simulator.fluid import simulate
+from traffic import paradigms, traces
+
+TRACE_VARIABLE = "ECHELON_COFLOW_TRACE"
+"""Names the Facebook trace (FB2010-1Hr-150-0.txt); its authors state no licence, so it is not shipped."""
+TRACE_PLACE = Path(__file__).parents[3] / "shared" / "data" / "coflow-benchmark" / "FB2010-1Hr-150-0.txt"
+PORT_BPS = 1e9
+JOBS, RANKS, ITERATIONS = 32, 32, 100
+GPUS = 8
+"""Of a server."""
+MOST_GB = 2.0
+
+_BYTES_OF_KB = 1024
+_MIB = 1 << 20
+
+
+def run(repeat: int, say: Say) -> list[Figure]:
+    """Each of the three simulations `repeat` times, each time in a fresh process, so that peak memory is its own."""
+    place = Path(os.environ.get(TRACE_VARIABLE, TRACE_PLACE))
+    figures = []
+    if kernels.warm_up() != "numba":
+        say("trace left out: whole traces need compiled kernels; install the extra `fast`: pip install '.[fast]'")
+    elif not place.is_file():
+        say(f"trace left out: there is no {place}; set {TRACE_VARIABLE} to the Facebook trace's file")
+    else:
+        for policy, limit_s, goal_s in (("coflow", 60.0, 10.0), ("fair", 600.0, 60.0)):
+            what = f"Facebook trace at 1 Gbit/s, {policy}"
+            figures.append(_figure(what, limit_s, goal_s, repeat, say, run_trace, str(place), policy))
+    what = f"{JOBS} jobs, {JOBS * RANKS:,} GPUs, {ITERATIONS} iterations, echelonflow"
+    figures.append(_figure(what, 120.0, 20.0, repeat, say, run_jobs, "echelonflow", ITERATIONS))
+    return figures
+
+
+def _figure(
+    what: str,
+    limit_s: float,
+    goal_s: float,
+    repeat: int,
+    say: Say,
+    measure: Callable[..., tuple[float, float, str]],
+    *arguments: object,
+) -> Figure:
+    times_s, peaks_GB = [], []
+    for n in range(repeat):
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as alone:
+            time_s, peak_GB, words = alone.submit(measure, *arguments).result()
+        say(f"{what}, {n + 1} of {repeat}: {time_s:.1f} s, {peak_GB:.2f} GB; {words}")
+        times_s.append(time_s)
+        peaks_GB.append(peak_GB)
+    median_s, peak_GB = statistics.median(times_s), max(peaks_GB)
+    return Figure(
+        what,
+        f"{median_s:.1f} s ({min(times_s):.1f} to {max(times_s):.1f}), {peak_GB:.2f} GB",
+        f"under {limit_s:g} s (goal {goal_s:g} s) and {MOST_GB:g} GB",
+        median_s < limit_s and peak_GB < MOST_GB,
+    )
+
+
+def run_trace(place: str, policy: str) -> tuple[float, float, str]:
+    """Seconds that simulating the trace in the file `place` takes, peak memory in GB, and what came out."""
+    trace_simulation.warm_up()
+    given = traces.read("coflow-benchmark", Path(place), {})
+    network = topologies.build("big-switch", {"ports": 150, "rate_bps": PORT_BPS})
+    started_s = time.monotonic()
+    record = trace_simulation.simulate_trace(given, network, policies.load(policy))
+    elapsed_s = time.monotonic() - started_s
+    mean_s = record.completion_s.mean()
+    return elapsed_s, _peak_GB(), f"{given.flows:,} flows, {record.events:,} events, mean completion {mean_s:.2f} s"
+
+
+def run_jobs(policy: str, iterations: int) -> tuple[float, float, str]:
+    """The same of `iterations` iterations of jobs on a cluster."""
+    kernels.warm_up()
+    jobs, network = cluster(iterations)
+    started_s = time.monotonic()
+    record = simulate(jobs, network, policies.load(policy))
+    elapsed_s = time.monotonic() - started_s
+    ended_s = max(compute.finish_s for compute in record.computes)
+    words = f"{len(record.flows):,} flows, {len(record.computes):,} computations, {ended_s:.0f} s simulated"
+    return elapsed_s, _peak_GB(), words
+
+
+def cluster(iterations: int, seed: int = 1) -> tuple[list[Job], Network]:
+    """`JOBS` jobs of `RANKS` ranks of all kinds of groups in turn, on servers of eight GPUs, one rank on each GPU.
+
+    A job has half of the GPUs of each of its servers, another job the other half. Servers are spread at random over
+    the leaves of a network whose fabric is 2:1 oversubscribed. Alone, a job would keep its slowest link busy for a
+    quarter to twice as long as it computes.
+    """
+    servers = JOBS * RANKS // GPUS
+    options = {"leaves": 16, "spines": 4, "hosts_per_leaf": servers // 16, "rate_bps": 100e9, "fabric_rate_bps": 100e9}
+    network = topologies.build("leaf-spine", options)
+    rng = random.Random(seed)
+    halves = rng.sample(network.hosts, servers) + rng.sample(network.hosts, servers)
+    share = RANKS // (GPUS // 2)
+    found = []
+    for n in range(JOBS):
+        dag = _PATTERNS[n % len(_PATTERNS)](rng, RANKS)
+        placement = tuple(host for host in halves[n * share : (n + 1) * share] for _ in range(GPUS // 2))
+        low, high = _random_jobs.INTENSITY
+        busy_s = low * (high / low) ** rng.random() * iteration_times_without_network(dag, 2)[1]
+        dag = _patterns.resized(dag, busy_s / _random_jobs.alone_s(Job("probe", dag, placement), network))
+        found.append(Job(f"j{n:02}", dag, placement, iterations, 1.0, rng.uniform(0, 0.1)))
+    return found, network
+
+
+def _layer_times_s(rng: random.Random, layers: int = 4) -> list[float]:
+    return [0.1 / layers * rng.uniform(0.5, 1.5) for _ in range(layers)]
+
+
+def _data_parallel(rng: random.Random, ranks: int) -> JobDag:
+    forward_s = _layer_times_s(rng)
+    backward_s, sizes = [2 * t for t in forward_s], [_MIB] * len(forward_s)
+    return _patterns.data_parallel(ranks=ranks, forward_s=forward_s, backward_s=backward_s, bucket_bytes=sizes)
+
+
+def _parameter_server(rng: random.Random, ranks: int) -> JobDag:
+    forward_s = _layer_times_s(rng)
+    backward_s, sizes = [2 * t for t in forward_s], [_MIB] * len(forward_s)
+    return _patterns.parameter_server(ranks=ranks, forward_s=forward_s, backward_s=backward_s, bucket_bytes=sizes)
+
+
+def _fsdp(rng: random.Random, ranks: int) -> JobDag:
+    forward_s = _layer_times_s(rng)
+    backward_s, sizes = [2 * t for t in forward_s], [_MIB] * len(forward_s)
+    return _patterns.fsdp(ranks=ranks, forward_s=forward_s, backward_s=backward_s, layer_bytes=sizes, ahead=2)
+
+
+def _tensor_parallel(rng: random.Random, ranks: int) -> JobDag:
+    return _patterns.tensor_parallel(ranks=ranks, layer_s=_layer_times_s(rng), reduced_bytes=_MIB)
+
+
+def _gpipe(rng: random.Random, ranks: int) -> JobDag:
+    forward_s = 0.1 / 8 * rng.uniform(0.5, 1.5)
+    options = {
+        "stages": ranks,
+        "micro_batches": 8,
+        "forward_s": forward_s,
+        "backward_s": 2 * forward_s,
+        "activation_bytes": _MIB,
+    }
+    return paradigms.build("gpipe", options)
+
+
+def _one_forward_one_backward(rng: random.Random, ranks: int) -> JobDag:
+    forward_s = [0.1 / 8 * rng.uniform(0.5, 1.5)] * ranks
+    return _patterns.one_forward_one_backward(
+        stages=ranks, micro_batches=8, forward_s=forward_s, backward_s=[2 * t for t in forward_s], boundary_bytes=_MIB
+    )
+
+
+_PATTERNS: tuple[Callable[[random.Random, int], JobDag], ...] = (
+    _data_parallel, _gpipe, _fsdp, _parameter_server, _tensor_parallel, _one_forward_one_backward,
+)  # fmt: skip
+
+
+def _peak_GB() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _BYTES_OF_KB / 1e9
