@@ -16,7 +16,7 @@ def test_every_gpu_of_the_cluster_has_one_rank():
     assert set(ranks) == set(network.hosts)
     assert set(ranks.values()) == {fluid_scale.GPUS}
     kinds = {group.kind for job in jobs for group in job.dag.groups}
-    assert kinds >= {"all-reduce", "pp-forward", "pp-backward", "gather", "scatter", "push", "pull"}
+    assert kinds >= {"all-reduce", "pp-forward", "pp-backward", "gathers", "scatter", "push", "pull"}
 
 
 def test_the_same_jobs_come_out_the_same_twice():
