@@ -34,16 +34,22 @@ def quantised(times_s: Floats) -> Ints:
 
 def dense_rank(keys: Sequence[Ints]) -> Ints:
     """Place of each row when ordered by the first key, then the next, ...; equal rows share a place."""
-    rows = len(keys[0])
-    if rows == 0:
+    if len(keys[0]) == 0:
         return np.zeros(0, np.int64)
     words = _packed(keys)
-    order = np.argsort(words[0]) if len(words) == 1 else np.lexsort(tuple(reversed(words)))
-    new = np.zeros(rows, np.int64)
-    for word in words:
-        ordered = word[order]
-        new[1:] |= ordered[1:] != ordered[:-1]
-    rank = np.empty(rows, np.int64)
+    while len(words) > 1:
+        shorter = _packed([_places(words[0]), *words[1:]])
+        words = shorter if len(shorter) < len(words) else _packed([_places(word) for word in words])
+    return _places(words[0])
+
+
+def _places(key: Ints) -> Ints:
+    """Dense rank by one key."""
+    order = np.argsort(key)
+    ordered = key[order]
+    new = np.zeros(len(key), np.int64)
+    new[1:] = ordered[1:] != ordered[:-1]
+    rank = np.empty(len(key), np.int64)
     rank[order] = np.cumsum(new)
     return rank
 

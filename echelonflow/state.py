@@ -56,8 +56,10 @@ COFLOW_COLUMNS: Mapping[str, Any] = MappingProxyType(
 FLOW_COLUMNS: Mapping[str, Any] = MappingProxyType(
     {**_SHARED, **dict.fromkeys(("run", "coflow", "path"), np.int64)}
     | dict.fromkeys(("size_bytes", "offset_s", "sent_bytes", "release_s"), np.float64)
-    | {"key": object}
 )
+
+FEW = 32
+"""So many flows may come or go until a list of all keys is made anew, not mended."""
 
 
 @dataclass(slots=True)
@@ -110,6 +112,7 @@ class SchedulerState:
         self._runs: dict[tuple[str, int, str], GroupRun] = {}
         self._coflows: dict[tuple[str, int, str], CoflowRun] = {}
         self._slot_of: dict[FlowKey, int] = {}
+        self._key_of: dict[int, FlowKey] = {}
         self._job_table = Table(JOB_COLUMNS)
         self._run_table = Table(RUN_COLUMNS)
         self._coflow_table = Table(COFLOW_COLUMNS)
@@ -177,9 +180,9 @@ class SchedulerState:
             offset_s=offset_s,
             sent_bytes=0.0,
             release_s=now_s,
-            key=key,
         )
         self._slot_of[key] = slot
+        self._key_of[slot] = key
         self._come.append(slot)
         return slot
 
@@ -338,14 +341,29 @@ class SchedulerState:
             for place, job in enumerate(sorted(self._jobs)):
                 self._job_table["place"][self._jobs[job].slot] = place
         if self._jobs_changed or self._come or self._gone:
-            slots = np.concatenate((self._in_order, np.array(self._come, np.int64)))
-            slots = slots[self._flow_table["active"][slots] == 1]
+            active = self._flow_table["active"]
+            stays = active[self._in_order] == 1
+            come = [slot for slot in self._come if active[slot]]
+            slots = np.concatenate((self._in_order[stays], np.array(come, np.int64)))
             ids = self._id_of(self._flow_table, slots)
             order = np.argsort(ids, kind="stable")  # all but those that came are in order already, which is fast
             self._in_order, self._ids = slots[order], ids[order]
-            self._keys = self._flow_table["key"][self._in_order].tolist()
+            left, new = np.flatnonzero(~stays).tolist(), np.flatnonzero(order >= len(slots) - len(come)).tolist()
+            self._keys = self._keys_in_order(left, new)
         self._flow_table.give_back(self._gone)
         self._come, self._gone, self._jobs_changed = [], [], False
+
+    def _keys_in_order(self, left: list[int], new: list[int]) -> list[FlowKey]:
+        """Keys of the flows in order: those before less the places that `left`, with `new` places among them."""
+        key_of = self._key_of
+        if len(left) + len(new) > FEW:
+            return [key_of[slot] for slot in self._in_order.tolist()]
+        keys = self._keys.copy()
+        for place in reversed(left):
+            del keys[place]
+        for place in new:
+            keys.insert(place, key_of[int(self._in_order[place])])
+        return keys
 
     def _begin_run(self, job: str, iteration: int, group: GroupInfo) -> GroupRun:
         flows = len(group.flows)
@@ -398,6 +416,7 @@ class SchedulerState:
 
     def _forget_flow(self, key: FlowKey) -> None:
         slot = self._slot_of.pop(key)
+        del self._key_of[slot]
         self._flow_table["active"][slot] = 0
         self._gone.append(slot)
 

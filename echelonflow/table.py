@@ -61,8 +61,9 @@ class Paths:
 
     def __init__(self) -> None:
         self._number: dict[tuple[int, ...], int] = {}
-        self._links = np.zeros((FIRST_ROWS, 1), np.int64)
+        self._links = np.full((FIRST_ROWS, 1), -1, np.int64)
         self._hops = np.zeros(FIRST_ROWS, np.int64)
+        self._scratch = np.zeros(0, np.int64)
 
     def number(self, path: tuple[int, ...]) -> int:
         """The number of `path`, a new one if it was not known."""
@@ -72,7 +73,7 @@ class Paths:
         new = self._number[path] = len(self._number)
         rows, width = self._links.shape
         if new == rows or len(path) > width:
-            wider = np.zeros((2 * rows if new == rows else rows, max(width, len(path))), np.int64)
+            wider = np.full((2 * rows if new == rows else rows, max(width, len(path))), -1, np.int64)
             wider[:rows, :width] = self._links
             self._links = wider
             self._hops = np.concatenate((self._hops, np.zeros(len(wider) - rows, np.int64)))
@@ -85,8 +86,11 @@ class Paths:
         hops = self._hops[numbers]
         start = np.zeros(len(numbers) + 1, np.int64)
         np.cumsum(hops, out=start[1:])
-        links = self._links.take(numbers, axis=0)
-        width = links.shape[1]
-        if start[-1] == len(numbers) * width:
-            return start, links.reshape(-1)
-        return start, links[np.arange(width) < hops[:, None]]
+        rows, width = len(numbers), self._links.shape[1]
+        if len(self._scratch) < rows * width:
+            self._scratch = np.empty(2 * rows * width, np.int64)
+        links = self._scratch[: rows * width].reshape(rows, width)
+        np.take(self._links, numbers, axis=0, out=links, mode="clip")
+        # Places beyond a path's end hold -1.
+        flat = links.reshape(-1)
+        return start, flat.copy() if start[-1] == len(flat) else flat[flat >= 0]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from echelonflow import topologies
 from echelonflow.errors import InputError
 from echelonflow.messages import Declare, FlowDeclaration
-from echelonflow.state import SchedulerState
+from echelonflow.state import SchedulerState, stable_id
 
 NETWORK = topologies.build("single-switch", {"hosts": 3, "rate_bps": 8e6})
 
@@ -148,3 +151,159 @@ def test_groups_and_jobs_say_how_long_they_would_take_alone():
     assert snapshot.groups.job.tolist() == [0, 0]
     assert (snapshot.jobs.alone_s * capacity_Bps).tolist() == pytest.approx([2500.0])
     assert snapshot.jobs.compute_s.tolist() == [4.0]
+
+
+def test_rows_are_in_order_of_ids_whatever_came_first(state):
+    state.declare(Declare("early", "g", "test", 1.0, (flow("x", 7),)))
+    for key in (("job", 1, "b"), ("job", 0, "c"), ("early", 3, "x"), ("job", 0, "a")):
+        state.release(key, 0.0)
+    snapshot, keys = state.snapshot(0.0)
+    assert keys == [("early", 3, "x"), ("job", 0, "a"), ("job", 0, "c"), ("job", 1, "b")]
+    assert snapshot.flow_id.tolist() == sorted(snapshot.flow_id.tolist())
+    assert snapshot.groups.job.tolist() == [0, 1, 1]
+
+
+def test_a_snapshot_stays_as_it_was(state):
+    for name in "abc":
+        state.release(("job", 0, name), 0.0)
+    snapshot, keys = state.snapshot(1.0)
+    arrays = [value for value in vars(snapshot).values() if isinstance(value, np.ndarray)]
+    before, known = [array.copy() for array in arrays], list(keys)
+    state.progress(("job", 0, "b"), 500)
+    state.finish(("job", 0, "a"), 2.0)
+    state.release(("job", 1, "a"), 2.0)
+    state.snapshot(2.0)
+    state.withdraw("job")
+    state.snapshot(3.0)
+    assert all(np.array_equal(a, b) for a, b in zip(before, arrays, strict=True))
+    assert keys == known
+
+
+def test_progress_of_many_by_slot_is_progress_of_each(state):
+    slots = {name: state.release(("job", 0, name), 0.0) for name in "abc"}
+    state.progress(("job", 0, "a"), 700.0)
+    state.progress_all(np.array([slots["c"], slots["a"]]), np.array([2000.0, 600.0]))
+    snapshot, keys = state.snapshot(0.0)
+    assert dict(zip([key[2] for key in keys], snapshot.sent_bytes.tolist(), strict=True)) == {
+        "a": 700.0, "b": 0.0, "c": 1000.0,
+    }  # fmt: skip
+    assert state.slots.tolist() == [slots[key[2]] for key in keys]
+    state.finish(("job", 0, "a"), 1.0)
+    with pytest.raises(InputError, match="not in flight"):
+        state.progress_all(np.array([slots["a"]]), np.array([1.0]))
+
+
+@pytest.mark.parametrize("iteration", [-1, 1 << 20])
+def test_an_iteration_that_has_no_id_is_refused(state, iteration):
+    with pytest.raises(InputError, match=f"iteration {iteration}"):
+        state.release(("job", iteration, "a"), 0.0)
+    assert state.active == []
+
+
+HOSTS = NETWORK.hosts
+ROUTES = [(src, dst) for src in HOSTS for dst in HOSTS if src != dst]
+flow_shapes = st.tuples(
+    st.sampled_from(ROUTES), st.integers(1, 9), st.sampled_from([0.0, 0.5, 2.0]), st.sampled_from("pq")
+)
+group_shapes = st.lists(st.lists(flow_shapes, min_size=1, max_size=4), min_size=1, max_size=4)
+
+
+def declared(shapes):
+    """Groups of two jobs by turns, from random shapes."""
+    index, found = 0, []
+    for g, shape in enumerate(shapes):
+        flows = []
+        for (src, dst), size, offset_s, coflow in shape:
+            flows.append(flow(f"f{index}", index, offset_s, size * 1000, src, dst, f"g{g}{coflow}"))
+            index += 1
+        found.append(Declare(f"job{(g + 1) % 2}", f"g{g}", "test", 1.0 + g, tuple(flows)))
+    return found
+
+
+def expected(groups, events, now_s):
+    """What a snapshot says, worked out slowly from all that has happened: rows by key, groups, Coflows, pending."""
+    jobs = sorted({group.job for group in groups})
+    rows, tables, coflows = {}, {}, {}
+    for group in groups:
+        for iteration in {key[1] for key, *_ in events}:
+            of = {f.flow: f for f in group.flows}
+            mine = [e for e in events if e[0][0] == group.job and e[0][1] == iteration and e[0][2] in of]
+            released = {key[2]: t for key, what, t in mine if what == "release"}
+            finished = {key[2]: t for key, what, t in mine if what == "finish"}
+            sent = {key[2]: t for key, what, t in mine if what == "progress"}
+            if len(finished) == len(released):
+                continue
+            least = min(f.offset_s for f in group.flows)
+            heads = [t - of[f].offset_s for f, t in released.items() if of[f].offset_s == least]
+            reference_s = min(heads or [t - of[f].offset_s for f, t in released.items()])
+            late = [t - of[f].offset_s for f, t in finished.items()]
+            waiting = {}
+            for f in group.flows:
+                if f.flow not in released:
+                    for link in NETWORK.path(f.src_host, f.dst_host):
+                        waiting[link] = waiting.get(link, 0) + f.size_bytes
+            place = jobs.index(group.job)
+            identity = stable_id(place, iteration, min(f.index for f in group.flows))
+            tables[identity] = (group.weight, reference_s, max(late, default=-math.inf) - reference_s, waiting)
+            for name in released.keys() - finished.keys():
+                f = of[name]
+                mates = [m for m in group.flows if m.coflow == f.coflow]
+                coflow = stable_id(place, iteration, min(m.index for m in mates))
+                done = sum(m.size_bytes if m.flow in finished else sent.get(m.flow, 0.0) for m in mates)
+                coflows[coflow] = (min(released[m.flow] for m in mates if m.flow in released), done)
+                rows[group.job, iteration, name] = (
+                    stable_id(place, iteration, f.index), f.size_bytes - sent.get(name, 0.0), released[name],
+                    reference_s + f.offset_s, identity, coflow, NETWORK.path(f.src_host, f.dst_host),
+                )  # fmt: skip
+    return rows, tables, coflows
+
+
+@settings(max_examples=200, deadline=None)
+@given(shapes=group_shapes, data=st.data())
+def test_a_snapshot_says_what_the_events_say(shapes, data):
+    groups = declared(shapes)
+    state, events = SchedulerState(NETWORK), []
+    for group in groups:
+        state.declare(group)
+    unreleased = [(g.job, iteration, f.flow) for g in groups for f in g.flows for iteration in (0, 1)]
+    for time in range(data.draw(st.integers(0, 25))):
+        now_s = float(time)
+        what = data.draw(st.sampled_from(["release", "release", "progress", "finish", "look"]))
+        choices = unreleased if what == "release" else state.active
+        if what == "look":
+            state.snapshot(now_s)
+        if not choices or what == "look":
+            continue
+        key = data.draw(st.sampled_from(choices))
+        if what == "release":
+            unreleased.remove(key)
+            state.release(key, now_s)
+            events.append((key, what, now_s))
+        elif what == "progress":
+            events.append((key, what, 10.0 * (time + 1)))
+            state.progress(key, 10.0 * (time + 1))
+        else:
+            state.finish(key, now_s)
+            events.append((key, what, now_s))
+    if data.draw(st.booleans()):
+        gone = groups[0].job
+        state.withdraw(gone)
+        groups = [group for group in groups if group.job != gone]
+        events = [event for event in events if event[0][0] != gone]
+    snapshot, keys = state.snapshot(99.0)
+    rows, tables, coflows = expected(groups, events, 99.0)
+    assert set(keys) == set(rows)
+    g, c = snapshot.groups, snapshot.coflows
+    for i, key in enumerate(keys):
+        found = (
+            snapshot.flow_id[i], snapshot.remaining_bytes[i], snapshot.release_s[i], snapshot.ideal_finish_s[i],
+            g.id[snapshot.group[i]], c.id[snapshot.coflow[i]],
+            tuple(snapshot.path_link[snapshot.path_start[i] : snapshot.path_start[i + 1]].tolist()),
+        )  # fmt: skip
+        assert found == rows[key]
+    assert g.id.tolist() == sorted(tables)
+    for i, identity in enumerate(g.id.tolist()):
+        part = slice(g.pending_start[i], g.pending_start[i + 1])
+        waiting = dict(zip(g.pending_link[part].tolist(), g.pending_bytes[part].tolist(), strict=True))
+        assert (g.weight[i], g.reference_s[i], g.incurred_tardiness_s[i], waiting) == tables[identity]
+    assert {identity: (c.arrival_s[i], c.sent_bytes[i]) for i, identity in enumerate(c.id.tolist())} == coflows
