@@ -66,7 +66,7 @@ def collect(
 ) -> int:
     """Measure every case that `path` lacks, for at most about `limit_s` seconds; returns how many are still missing.
 
-    Cases of all sections take turns, `workers` of them at a time. Those measured by other code are measured again
+    All sections advance together, `workers` cases at a time. Those measured by other code are measured again
     unless `keep`.
     """
     digest, known = code_digest(), load(path)
@@ -114,7 +114,7 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor | _Inline]:
         yield pool
 
 
-def _in_turns(sections: Sequence[Section]) -> Iterator[tuple[Section, int]]:
-    """Number 0 of all sections, then number 1, ...; larger sections go on when smaller ones are done."""
-    for number in range(max(section.cases for section in sections)):
-        yield from ((section, number) for section in sections if number < section.cases)
+def _in_turns(sections: Sequence[Section]) -> list[tuple[Section, int]]:
+    """All cases, so that at any moment about the same share of every section is done."""
+    tasks = [(section, number) for section in sections for number in range(section.cases)]
+    return sorted(tasks, key=lambda task: task[1] / task[0].cases)
