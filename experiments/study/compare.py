@@ -31,6 +31,11 @@ def ratio(cases: Sequence[Scores], name: str, basis: str, place: int = 0) -> Rat
     return math.exp((found.low + found.high) / 2), math.exp(found.low), math.exp(found.high)
 
 
+def names(cases: Sequence[Scores]) -> list[str]:
+    """The policies and orders under which every one of `cases` was run, in the order of the first case."""
+    return [name for name in cases[0] if name != "bound" and all(name in case for case in cases)]
+
+
 @dataclass(frozen=True)
 class Tally:
     """In how many cases one policy's iterations were shorter, equal (within `TIE`), longer."""

@@ -93,13 +93,13 @@ def _whole_jobs(cases: Cases) -> list[compare.Scores]:
 
 def _orders(cases: Sequence[compare.Scores]) -> list[str]:
     """The forms of EchelonFlow that these cases were run under."""
-    return [name for name in cases[0] if name.startswith(measure.ECHELON)]
+    return [name for name in compare.names(cases) if name.startswith(measure.ECHELON)]
 
 
 def _roster(cases: Cases, picture: Path) -> str:
     """All policies on mixed jobs, the best first."""
     mixed = cases[measure.MIXED]
-    names = sorted((n for n in mixed[0] if n != "bound"), key=lambda n: compare.ratio(mixed, n, measure.FAIR)[0])
+    names = sorted(compare.names(mixed), key=lambda n: compare.ratio(mixed, n, measure.FAIR)[0])
     rows = [
         (
             f"`{name}`",
@@ -156,7 +156,7 @@ def _order_of(form: str) -> str:
 def _gaps(cases: Cases, picture: Path) -> str:
     """The gap to the bound on random groups, the smallest first."""
     found = cases[measure.GROUPS]
-    names = sorted((n for n in found[0] if n != "bound"), key=lambda n: compare.mean_gap(found, n))
+    names = sorted(compare.names(found), key=lambda n: compare.mean_gap(found, n))
     rows = []
     for name in names:
         gaps = gaps_of(found, name)
@@ -169,7 +169,7 @@ def _gaps(cases: Cases, picture: Path) -> str:
         rows.append((f"`{name}`", average, f"{mean.median:.1%}", f"{near:.0%}", f"{max(gaps):.0%}"))
     forms = [name for name in names if name.startswith(measure.ECHELON)]
     shown = dict.fromkeys((forms[0], measure.ECHELON, measure.COLLECTIVE, measure.GROUP, "srpt", measure.FAIR))
-    study_plots.draw_gaps(picture, {name: gaps_of(found, name) for name in shown if name in found[0]})
+    study_plots.draw_gaps(picture, {name: gaps_of(found, name) for name in shown if name in names})
     best_of_all = [min(values[0] for n, values in c.items() if n != "bound") / c["bound"][0] - 1 for c in found]
     note = (
         f"The best policy of each instance is {sum(best_of_all) / len(best_of_all):.1%} above the bound on average: so much "
@@ -183,7 +183,7 @@ def _tiny(cases: Sequence[compare.Scores]) -> str:
     """Policies against the best of all orders of flows, and the best order against the bound."""
     best = [min(values[0] for values in compare.order_scores(case).values()) for case in cases]
     rows = []
-    names = [n for n in cases[0] if n != "bound" and not n.startswith(measure.ORDER_SIGN)]
+    names = [name for name in compare.names(cases) if not name.startswith(measure.ORDER_SIGN)]
     for name in names:
         above = [case[name][0] / least - 1 for case, least in zip(cases, best, strict=True)]
         optimal = sum(a <= compare.SAME for a in above) / len(above)

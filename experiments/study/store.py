@@ -19,7 +19,7 @@ from experiments import benchmarks
 from experiments.study.measure import Section
 
 Say = Callable[[str], None]
-_CASES_AT_ONCE = 4
+_CASES_AT_ONCE = 2
 _SAY_EVERY_S = 5.0
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
