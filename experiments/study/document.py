@@ -41,7 +41,7 @@ def write(
         "## In short\n\n" + _in_short(cases),
         "## All traffic patterns mixed\n\n" + prose.MIXED + "\n\n" + _roster(cases, pictures / "mixed.png"),
         "## Pattern by pattern\n\n" + prose.PATTERNS + "\n\n" + _patterns(cases, pictures / "patterns.png"),
-        "## Why\n\n" + prose.WHY,
+        "## Why\n\n" + prose.WHY + "\n\n" + _why(cases),
         "## How far from the best\n\n" + prose.GAPS + "\n\n" + _gaps(cases, pictures / "gap.png"),
         "## Tiny jobs: every order tried\n\n" + prose.TINY + "\n\n" + _tiny(cases[measure.TINY]),
         "## Does less tardiness mean shorter iterations?\n\n" + prose.PROPERTY + "\n\n"
@@ -153,6 +153,24 @@ def _order_of(form: str) -> str:
     return form.partition("(")[2].partition(",")[0].removeprefix("order=") or "default"
 
 
+def _why(cases: Cases) -> str:
+    """Every order against Coflow properly grouped, by what competes."""
+    kinds = {
+        "alone": [c for name, found in cases.items() if name.endswith(", alone") for c in found],
+        "beside its like": [c for name, found in cases.items() if name.endswith(", beside its like") for c in found],
+        "mixed": list(cases[measure.MIXED]),
+    }
+    rows = []
+    for form in (measure.GROUP, *_orders(cases[measure.MIXED])):
+        cells = [
+            f"{compare.ratio(found, form, measure.COLLECTIVE)[0]:.3f} ({compare.tally(found, form, measure.COLLECTIVE)})"
+            for found in kinds.values()
+        ]
+        rows.append((f"`{form}`", *cells))
+    head = ("iteration / Coflow `collective` (wins / ties / losses)", *kinds)
+    return _table(head, rows)
+
+
 def _gaps(cases: Cases, picture: Path) -> str:
     """The gap to the bound on random groups, the smallest first."""
     found = cases[measure.GROUPS]
@@ -212,7 +230,7 @@ def _property(cases: Cases, measured: Mapping[tuple[str, int], Measured], pictur
         "schedules", "pairs", "shorter", "equal", "longer", "least tardy is shortest", "longer by at most",
     )  # fmt: skip
     text = _table(head, rows) + f"\n\n![Tardiness against iteration time](results/{picture.name})"
-    return text + "\n\n### The smallest counterexample found\n\n" + _counterexample(measured)
+    return text + "\n\n### The smallest counterexample\n\n" + prose.SMALLEST + "\n\n" + _counterexample(measured)
 
 
 def _relative(cases: Sequence[compare.Scores]) -> list[tuple[float, float]]:
