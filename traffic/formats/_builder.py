@@ -102,6 +102,8 @@ class Builder:
         self._kind[group] = group_kind or kind
         special: dict[Collective, Literal["direct", "tree"]] = {"all-to-all": "direct", "broadcast": "tree"}
         algorithm = special.get(kind, self._algorithm)
+        # Refused before it is made: everyone to everyone is the square of the ranks, and all-reduce has two halves.
+        self._check_room(2 * len(ranks) ** 2 if algorithm in ("direct", "ring-steps") else 0)
         expansion = expand(
             label, kind, algorithm, ranks=ranks, size_bytes=size_bytes, after=[after[r] for r in ranks], group=group
         )
@@ -187,11 +189,14 @@ class Builder:
     def _step(self, step: Step) -> None:
         if step.name in self._steps:
             raise InputError(f"{self.source}: two steps are called {step.name!r}")
-        if len(self._steps) >= MAX_STEPS:
+        self._check_room(1)
+        self._steps[step.name] = step
+
+    def _check_room(self, more: int) -> None:
+        if len(self._steps) + more > MAX_STEPS:
             raise InputError(
                 f"{self.source}: the job has more than {MAX_STEPS:,} steps, which is the limit; import fewer ranks or layers"
             )
-        self._steps[step.name] = step
 
     def _resolved(self) -> dict[str, tuple[str, ...]]:
         """For every handle, the steps whose end is its end.

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapt
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Rank = Annotated[int, Field(ge=0)]
+Rank = Annotated[int, Field(ge=0, lt=1_000_000)]
 Name = Annotated[str, Field(min_length=1)]
 
 
@@ -35,7 +35,7 @@ class TransferStep(_Strict):
 
     name: Name
     transfer: Annotated[list[Rank], Field(min_length=2, max_length=2)]
-    size_bytes: Annotated[int, Field(ge=1)]
+    size_bytes: Annotated[int, Field(ge=1, lt=1 << 63)]
     group: str
     coflow: str
     after: list[str]
@@ -67,7 +67,7 @@ class EchelonJob(_Strict):
 
     schema_: Literal["echelon-job"] = Field(alias="schema")
     version: Literal[1]
-    ranks: Annotated[int, Field(ge=1)]
+    ranks: Annotated[int, Field(ge=1, le=1_000_000)]
     steps: Annotated[list[AnyStep], Field(min_length=1)]
     groups: list[EchelonFlowGroup]
     next_iteration: list[Annotated[list[str], Field(min_length=2, max_length=2)]]

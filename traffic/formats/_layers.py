@@ -141,7 +141,7 @@ def evenly(ranks: int, sizes: Sequence[tuple[str, int]], path: Path) -> None:
 
 def check_size(table: Table, ranks: int) -> None:
     """Raise InputError if the job would have too many steps, before any is made."""
-    phases = sum(bool(row.compute_s[p]) + bool(row.communication[p]) for row in table.rows for p in range(len(PHASES)))
+    phases = sum(1 + sum(map(bool, row.compute_s[1:])) + sum(map(bool, row.communication)) for row in table.rows)
     if phases * ranks > MAX_STEPS:
         raise InputError(
             f"{table.path}: {len(table.rows)} layers on {ranks} ranks are more than {MAX_STEPS:,} steps, which is the limit; set fewer ranks"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from echelonflow.errors import InputError
 from echelonflow.units import format_duration, format_size
 from traffic import paradigms
 from traffic.formats import _files
+from traffic.formats._builder import MAX_STEPS
 from traffic.formats._layers import only, positive_tick
 from traffic.formats._report import Imported, Report
 from traffic.profile import balanced_cuts
@@ -72,6 +73,10 @@ def read(
         if stages is None or ranks is not None:
             raise InputError(f"{path}: {paradigm} needs stages (each is a rank) and takes no ranks")
         options, bytes_in = _pipeline(path, layers, stages, micro_batches)
+    if _most_steps(options) > MAX_STEPS:
+        raise InputError(
+            f"{path}: the job would have more than {MAX_STEPS:,} steps, which is the limit; set fewer micro_batches or ranks"
+        )
     try:
         dag: JobDag = paradigms.build(paradigm, options)
     except InputError as error:
@@ -138,6 +143,12 @@ def _replicas(path: Path, layers: Sequence[_Node], ranks: int, micro_batches: in
         "parameter_bytes": [n.parameter_bytes for n in layers],
     }
     return options, 2 * (ranks - 1) * sum(n.parameter_bytes for n in layers)
+
+
+def _most_steps(options: Mapping[str, Any]) -> int:
+    """No fewer than the steps of the job that a paradigm makes of `options`: 4 for each micro-batch, layer and rank."""
+    per_rank: int = 4 * options["micro_batches"] * options.get("layers", 1)
+    return per_rank * int(options.get("stages") or options["ranks"])
 
 
 def _read_graph(path: Path, tick_s: float) -> tuple[list[_Node], list[str]]:

@@ -1,0 +1,202 @@
+"""What every importer holds to: jobs that run, bytes that are all there, files that say what was done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from echelonflow.dag import Job, derived_offsets, from_dict, job_to_dict, to_dict
+from echelonflow.errors import InputError
+from experiments import schema as experiments_schema
+from experiments.import_jobs import import_files, options_from_text
+from tests.unit.format_files import PIPEDREAM, valid_files, write
+from tests.unit.test_cli import echelon
+from traffic import formats, paradigms
+from traffic.formats._job_schema import EchelonJob, PlacedJob
+from traffic.plan import check_observable
+
+DOCS = Path(__file__).parents[2] / "docs"
+CASES = range(7)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_imported_job_can_be_run_by_agents_and_accounts_for_its_bytes(tmp_path, case):
+    name, paths, options = valid_files(tmp_path)[case]
+    imported = formats.read(name, paths, options)
+    dag, report = imported.dag, imported.report
+    check_observable(Job("j", dag, tuple(f"h{rank}" for rank in range(dag.ranks)), iterations=2))
+    assert report.bytes_in == report.bytes_out == sum(t.size_bytes for t in dag.transfers) > 0
+    assert dag.next_iteration
+    assert report.read
+    assert report.assumed
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_groups_list_their_flows_as_they_are_consumed(tmp_path, case):
+    name, paths, options = valid_files(tmp_path)[case]
+    dag = formats.read(name, paths, options).dag
+    offsets = derived_offsets(dag)
+    for group in dag.groups:
+        assert list(group.offsets_s) == pytest.approx([offsets[name] for name in group.transfers])
+        assert list(group.offsets_s) == sorted(group.offsets_s)
+        assert group.offsets_s[0] == 0
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_imported_survives_our_own_file_and_chakra(tmp_path, case):
+    name, paths, options = valid_files(tmp_path)[case]
+    dag = formats.read(name, paths, options).dag
+    (path,) = formats.write_job(dag, tmp_path / "job.json")
+    again = formats.read("job", [path], {}).dag
+    assert again == dag
+    traces = formats.write_chakra(again, tmp_path / "job")
+    assert [trace.name for trace in traces] == [f"job.{rank}.et" for rank in range(dag.ranks)]
+    back = formats.read("chakra", traces, {}).dag
+    assert back == dag
+    assert json.loads(json.dumps(to_dict(back))) == json.loads(json.dumps(to_dict(dag)))
+
+
+def test_the_published_schema_is_the_one_that_job_files_are_checked_by():
+    published = json.loads((DOCS / "job.schema.json").read_text(encoding="utf-8"))
+    assert published == formats.job_schema(), "write it anew: echelon convert --schema > docs/job.schema.json"
+
+
+def test_the_schema_has_every_field_that_is_written():
+    dag = paradigms.build(
+        "gpipe", {"stages": 2, "micro_batches": 2, "forward_s": 1.0, "backward_s": 1.0, "activation_bytes": 9}
+    )
+    plain = json.loads(json.dumps(to_dict(dag)))
+    EchelonJob.model_validate(plain)
+    placed = json.loads(json.dumps(job_to_dict(Job("j", dag, ("h1", "h2"), 2, 1.5, 0.5))))
+    PlacedJob.model_validate(placed)
+    for part in (plain, plain["steps"][0], plain["groups"][0]):
+        for key in set(part) - {"parameters"}:
+            lacking = {k: v for k, v in part.items() if k != key}
+            broken = json.loads(json.dumps(plain).replace(json.dumps(part), json.dumps(lacking), 1))
+            with pytest.raises(ValidationError):
+                EchelonJob.model_validate(broken)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"version": 2}, "version"),
+        ({"schema": "other"}, "schema"),
+        ({"steps": []}, "steps"),
+        ({"steps": [{"name": "a", "compute": 0, "duration_s": "1", "kind": "x", "after": []}]}, "steps.0.compute.duration_s"),
+        ({"steps": [{"name": "a", "transfer": [0, 1], "size_bytes": 1.5, "group": "", "coflow": "", "after": []}]}, "size_bytes"),
+        ({"steps": [{"name": "a"}]}, "steps.0"),
+        ({"steps": [{"name": "a", "compute": 0, "duration_s": 1, "kind": "x", "after": ["a"]}]}, "cycle"),
+        ({"surplus": 1}, "surplus"),
+    ],
+)  # fmt: skip
+def test_a_job_file_at_fault_is_refused_with_the_place(tmp_path, change, words):
+    good = {
+        "schema": "echelon-job", "version": 1, "ranks": 1, "groups": [], "next_iteration": [], "parameters": {},
+        "steps": [{"name": "a", "compute": 0, "duration_s": 1.0, "kind": "x", "after": []}],
+    }  # fmt: skip
+    assert from_dict(good) == formats.read("job", [write(tmp_path, "good.json", json.dumps(good))], {}).dag
+    path = write(tmp_path, "bad.json", json.dumps({**good, **change}))
+    with pytest.raises(InputError, match=words) as caught:
+        formats.read("job", [path], {})
+    assert str(path) in str(caught.value)
+
+
+def test_options_of_the_command_line_become_what_the_format_takes():
+    texts = {"ranks": "4", "tick": "10 us", "gather_size": "total"}
+    assert options_from_text("astra-sim", texts) == {"ranks": 4, "tick": "10 us", "gather_size": "total"}
+    assert options_from_text("kineto", {"symmetric": "true", "step": "5"}) == {"symmetric": True, "step": "5"}
+    assert options_from_text("chakra", {"flops": "1e12"}) == {"flops": 1e12}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "ranks: missing"),
+        ({"ranks": 4, "speed": 3}, "speed: unknown key"),
+        ({"ranks": 4, "gather_size": "some"}, "gather_size"),
+        ({"ranks": 4, "tick": "0 s"}, "tick is 0 s"),
+        ({"ranks": 4, "tick": "3"}, "tick"),
+    ],
+)
+def test_options_at_fault_are_named(tmp_path, options, words):
+    name, paths, _ = valid_files(tmp_path)[0]
+    with pytest.raises(InputError, match=words):
+        import_files(name, paths, options)
+
+
+def test_unknown_formats_are_refused_with_those_that_there_are():
+    with pytest.raises(InputError, match="unknown format 'onnx'; there is: astra-sim, chakra"):
+        formats.read("onnx", [], {})
+
+
+def test_the_command_converts_says_what_it_did_and_refuses_what_it_cannot(tmp_path):
+    graph = write(tmp_path, "g.txt", PIPEDREAM)
+    out = tmp_path / "job.json"
+    done = echelon("convert", "--from", "pipedream", graph, "--set", "stages=2", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "node1" in done.stdout
+    assert "loading data" in done.stdout
+    assert formats.read("job", [out], {}).dag.ranks == 2
+    before = out.read_bytes()
+    write(tmp_path, "g.txt", PIPEDREAM[:300])
+    done = echelon("convert", "--from", "pipedream", graph, "--set", "stages=2", "--out", out)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert f"{graph}: line" in done.stderr
+    assert out.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["g.txt", "job.json"]
+
+
+def test_a_place_that_cannot_be_written_to_leaves_nothing(tmp_path):
+    dag = formats.read(*valid_files(tmp_path)[4]).dag
+    (tmp_path / "x.1.et").mkdir()
+    with pytest.raises(InputError, match="cannot be written"):
+        formats.write_chakra(dag, tmp_path / "x")
+    assert not [p.name for p in tmp_path.iterdir() if p.name.endswith(".part")]
+    with pytest.raises(InputError, match="cannot be written"):
+        formats.write_job(dag, tmp_path / "nowhere" / "x.json")
+
+
+EXPERIMENT = {
+    "name": "imported",
+    "network": {"topology": "single-switch", "hosts": 2, "rate": "100 Mbit/s"},
+    "policies": ["fair"],
+}
+
+
+def test_an_experiment_names_files_directly(tmp_path):
+    write(tmp_path, "g.txt", PIPEDREAM)
+    job = {"name": "x", "import": {"format": "pipedream", "files": ["g.txt"], "stages": 2}, "iterations": 2}
+    found = experiments_schema.check({**EXPERIMENT, "jobs": [job]}, tmp_path / "e.yaml")
+    assert found.jobs[0].dag.ranks == 2
+    assert any("loading data" in fact for fact in found.notes[0].facts)
+    starred = {**job, "import": {**job["import"], "files": ["*.txt"]}, "scaling": {"bandwidth": 2, "time": 4}}
+    scaled = experiments_schema.check({**EXPERIMENT, "jobs": [starred]}, tmp_path / "e.yaml")
+    assert scaled.jobs[0].dag.transfers[0].size_bytes == 2 * found.jobs[0].dag.transfers[0].size_bytes
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        (
+            {"import": {"format": "pipedream", "files": ["none.txt"], "stages": 2}},
+            "jobs.0.import: file: there is no file",
+        ),
+        ({"import": {"format": "pipedream", "files": ["*.none"], "stages": 2}}, "no file is called"),
+        ({"import": {"format": "pipedream", "files": ["g.txt"], "stage": 2}}, "jobs.0.import: stage: unknown key"),
+        ({"import": {"format": "pipedream", "files": []}}, "jobs.0.import.files"),
+        (
+            {"import": {"format": "pipedream", "files": ["g.txt"], "stages": 2}, "paradigm": "gpipe"},
+            "paradigm: does not go",
+        ),
+        ({"import": {"format": "pipedream", "files": ["g.txt"], "stages": 2}, "stages": 2}, "stages: does not go"),
+    ],
+)
+def test_an_experiment_that_imports_wrongly_is_refused(tmp_path, entry, words):
+    write(tmp_path, "g.txt", PIPEDREAM)
+    with pytest.raises(InputError, match=words):
+        experiments_schema.check({**EXPERIMENT, "jobs": [{"name": "x", **entry}]}, tmp_path / "e.yaml")

@@ -1,0 +1,147 @@
+"""Importers under nonsense: whatever is in a file, there is a job or one message, soon, and in little memory."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from echelonflow.errors import InputError
+from tests.unit.format_files import valid_files, write
+from traffic import formats
+from traffic.formats import _builder, _files
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+REAL = {
+    "astra-sim": (["astra-sim/Resnet50_DataParallel.txt"], {"ranks": 4}),
+    "simai": (["aicb/SimAI_example_microAllReduce.txt"], {}),
+    "pipedream": (["pipedream/gnmt.graph.txt"], {"stages": 3}),
+    "chakra": ([f"chakra/all_gather/all_gather.{rank}.et" for rank in range(4)], {}),
+    "kineto": ([f"kineto/kineto_gloo_rank{rank}.json.gz" for rank in range(2)], {"step": "all"}),
+}
+NAMES = {
+    "astra-sim": "w.txt",
+    "simai": "w.txt",
+    "pipedream": "w.txt",
+    "chakra": "t.0.et",
+    "kineto": "k.json",
+    "job": "j.json",
+}
+OPTIONS = {"astra-sim": {"ranks": 4}, "pipedream": {"stages": 2}, "kineto": {"symmetric": True}}
+MUTATIONS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def survive(name, paths, options):
+    """Import; anything but a job or one line of InputError that names a file is a failure."""
+    try:
+        imported = formats.read(name, paths, options)
+    except InputError as error:
+        assert "\n" not in str(error)
+        assert any(str(path.parent) in str(error) for path in paths), str(error)
+        return None
+    assert imported.report.bytes_in == imported.report.bytes_out
+    return imported
+
+
+def mutated(data: bytes, seed: int) -> bytes:
+    """`data` with a few cuts, copies and changes, mostly where they are hard to see."""
+    chance = random.Random(seed)
+    out = bytearray(data)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(out) or 1)
+        size = chance.choice([1, 1, 2, 5, 30])
+        match chance.randrange(5):
+            case 0:
+                del out[at:]
+            case 1:
+                del out[at : at + size]
+            case 2:
+                out[at:at] = out[at : at + size] * chance.choice([1, 2, 20])
+            case 3:
+                out[at : at + 1] = bytes([chance.randrange(256)])
+            case 4:
+                # A digit becomes another number, where there is one.
+                digits = [i for i in range(len(out)) if 48 <= out[i] < 58]
+                if digits:
+                    at = chance.choice(digits)
+                    out[at : at + 1] = chance.choice(
+                        [b"0", b"9", b"-1", b"1e308", b"nan", b"99999999999999", b"0.5", b""]
+                    )
+    return bytes(out)
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+@given(data=st.binary(max_size=200))
+@example(data=b"\x1f\x8b\x08")
+@example(data=b"\n" * 50)
+@example(data=b"{" * 200)
+@settings(max_examples=40, deadline=None)
+def test_arbitrary_bytes(name, data):
+    with tempfile.TemporaryDirectory() as folder:
+        survive(name, [write(Path(folder), NAMES[name], data)], OPTIONS.get(name, {}))
+
+
+@pytest.mark.parametrize("case", range(7))
+@MUTATIONS
+@given(seed=st.integers(0, 1 << 32))
+def test_files_with_faults(case, seed):
+    with tempfile.TemporaryDirectory() as folder:
+        name, paths, options = valid_files(Path(folder))[case]
+        victim = paths[seed % len(paths)]
+        data = victim.read_bytes()
+        if name == "kineto":  # inside the packing is where faults are hard to see
+            data = gzip.decompress(data)
+            victim.write_bytes(gzip.compress(mutated(data, seed)))
+        else:
+            victim.write_bytes(mutated(data, seed))
+        survive(name, paths, options)
+
+
+@pytest.mark.parametrize("name", sorted(REAL))
+@settings(MUTATIONS, max_examples=25)
+@given(seed=st.integers(0, 1 << 32))
+def test_real_files_with_faults(name, seed):
+    files, options = REAL[name]
+    if not (DATA / files[0]).exists():
+        pytest.skip(f"others' files are not published with this project: {DATA / files[0]} is absent")
+    with tempfile.TemporaryDirectory() as folder:
+        paths = []
+        for i, file in enumerate(files):
+            data = (DATA / file).read_bytes()
+            packed = file.endswith(".gz")
+            data = gzip.decompress(data) if packed else data
+            data = mutated(data, seed) if i == seed % len(files) else data
+            paths.append(write(Path(folder), Path(file).name.removesuffix(".gz"), data))
+        survive(name, paths, options)
+
+
+def test_a_file_that_unpacks_without_end_is_refused_at_a_limit(tmp_path):
+    path = write(tmp_path, "b.gz", gzip.compress(b"0" * (8 << 20)))
+    with pytest.raises(InputError, match="larger than 2 MiB unpacked"):
+        _files.read_bytes(path, 2 << 20)
+
+
+def test_a_pipe_or_folder_is_not_waited_for(tmp_path):
+    for name in sorted(NAMES):
+        with pytest.raises(InputError, match="is not a regular file|is not called"):
+            formats.read(name, [tmp_path], OPTIONS.get(name, {}))
+    with pytest.raises(InputError, match="cannot be read"):
+        _files.read_bytes(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "options"),
+    [
+        ("astra-sim", "DATA\n1\nx -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 5 1\n", {"ranks": 10**8}),
+        ("astra-sim", "MICRO\n1\nx -1 1 NONE 0 1 NONE 0 1 ALLTOALL 5 1\n", {"ranks": 100_000}),
+        ("simai", "MICRO all_gpus: 90000000\n1\nx -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 5 1\n", {}),
+    ],
+)
+def test_jobs_beyond_the_limit_are_refused_before_they_are_made(tmp_path, name, text, options):
+    with pytest.raises(InputError, match=f"{_builder.MAX_STEPS:,} steps, which is the limit"):
+        formats.read(name, [write(tmp_path, "w.txt", text)], options)
