@@ -82,3 +82,23 @@ def test_progress_of_one_host_counts_only_its_own_steps():
     assert progress.finish(0, "b") == [(0, "back")]
     assert progress.finish(0, "back") == []
     assert progress.done
+
+
+def test_with_groups_changes_groups_alone():
+    before = ping_pong()
+    assert before.offset_s == {"there": 0.0, "back": 0.0}
+    later = tuple(dataclasses.replace(group, offsets_s=(2.0,)) for group in before.groups)
+    after = before.with_groups(later)
+    assert after == dataclasses.replace(before, groups=later)
+    assert after.offset_s == {"there": 2.0, "back": 2.0}
+    assert before.offset_s == {"there": 0.0, "back": 0.0}
+    with pytest.raises(InputError, match="does not declare"):
+        before.with_groups(later[:1])
+
+
+def test_a_step_waits_for_the_last_of_those_before_it_in_either_iteration():
+    steps = (Compute("a", 0, 1.0), Compute("b", 0, 3.0), Compute("c", 0, 1.0, ("a", "b")))
+    runs = dag.run_without_network(JobDag(1, steps, (), (("c", "a"), ("b", "a"))), 2)
+    assert runs[0]["c"] == (3.0, 4.0)
+    assert runs[1]["a"] == (4.0, 5.0)
+    assert runs[1]["b"] == (0.0, 3.0)

@@ -23,6 +23,7 @@ from echelonflow.dag import (
 from echelonflow.errors import InputError
 from echelonflow.progress import JobProgress
 from experiments.jobs import find_profile
+from experiments.options import bind
 from simulator.fluid import simulate
 from traffic import paradigms, profile
 from traffic.paradigms._layers import given_layers
@@ -175,6 +176,28 @@ def test_a_gpu_runs_one_computation_at_a_time_in_one_order(case):
     for rank in range(dag.ranks):
         in_order = sorted(spans[rank])
         assert all(a[1] <= b[0] + 1e-9 and a[2] <= b[2] for a, b in itertools.pairwise(in_order))
+
+
+def written(options: dict) -> dict:
+    """Options as an experiment file has them."""
+
+    def with_unit(value, unit):
+        return [f"{v} {unit}" for v in value] if isinstance(value, list) else f"{value} {unit}"
+
+    found = {}
+    for name, value in options.items():
+        stem, _, unit = name.rpartition("_")
+        found |= {stem: with_unit(value, "B" if unit == "bytes" else "s")} if unit in ("s", "bytes") else {name: value}
+    return found
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_option_can_be_written_in_an_experiment(case):
+    name, options = case.partition(",")[0], CASES[case]
+    if any(0 in value for value in options.values() if isinstance(value, list)):
+        return  # a size of nothing cannot be written
+    module = plugins.load(paradigms, name, "paradigm")
+    assert bind(module.build, written(options)) == options
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -154,7 +154,7 @@ class _Maker:
             if segment.reduced_bytes:
                 tp_kind = TP_FORWARD if visit.forward else TP_BACKWARD
                 done = draft.collective(
-                    f"{tp_kind} d{data} {stage} m{m} s{k}", "all-reduce", plan.tensor_algorithm, ranks,
+                    f"{tp_kind}{self._where(stage, data=data)} m{m} s{k}", "all-reduce", plan.tensor_algorithm, ranks,
                     segment.reduced_bytes, [done[rank] for rank in ranks], kind=tp_kind,
                 )  # fmt: skip
                 for rank in ranks:
@@ -169,6 +169,14 @@ class _Maker:
     def _own_neighbours(self, data: int, stage: int, other: int) -> list[tuple[int, int]]:
         return self._neighbours(stage, other)[data * self._plan.tensor : (data + 1) * self._plan.tensor]
 
+    def _where(self, stage: int, *, tensor: int | None = None, data: int | None = None) -> str:
+        """Words for a place in the job, as far as there are others."""
+        plan = self._plan
+        words = [f" v{stage}"] if len(self._stages) > 1 else []
+        words += [f" t{tensor}"] if tensor is not None and plan.tensor > 1 else []
+        words += [f" d{data}"] if data is not None and plan.data > 1 else []
+        return "".join(words)
+
     def _reduce_gradients(self) -> None:
         """All-reduce every bucket among the replicas of its ranks."""
         plan = self._plan
@@ -182,7 +190,7 @@ class _Maker:
                         (name, *before.get(rank, ())) if plan.serial else (name,)
                         for rank, name in zip(ranks, complete, strict=True)
                     ]
-                    name = f"{DP_KIND} {stage} t{t} b{bucket.index}"
+                    name = f"{DP_KIND}{self._where(stage, tensor=t)} b{bucket.index}"
                     done = self._draft.collective(
                         name, "all-reduce", plan.data_algorithm, ranks, bucket.size_bytes, waits, kind=DP_KIND
                     )
