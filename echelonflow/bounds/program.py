@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from echelonflow.errors import RunError
-from echelonflow.snapshot import Floats
+from echelonflow.snapshot import Floats, Ints
 
 _INFEASIBLE = 2
 """What scipy's linprog reports where no point fits."""
@@ -32,6 +32,12 @@ class Rows:
         self._row.append(row)
         self._column.append(column)
         self._value.append(value)
+
+    def put_all(self, row: int, columns: Ints, values: Floats) -> None:
+        """Add `values` to the coefficients of `columns`."""
+        self._row += [row] * len(columns)
+        self._column += columns.tolist()
+        self._value += values.tolist()
 
     def matrix(self, columns: int) -> Any:
         """The coefficients as a scipy sparse matrix."""

@@ -18,6 +18,7 @@ INTERVALS = 80
 """Intervals that time is cut into; more make the bound tighter (error: about half an interval) and slower."""
 MOST_EXACT_FLOWS = 40
 """Groups with more flows than this are bounded link by link, not by their exact optimum."""
+MOST_SETS = 16
 _CLOSE = 1e-3
 """Relative improvement of a bound that is not worth another program."""
 
@@ -107,18 +108,17 @@ class _Relaxation:
         self._first = (np.searchsorted(grid_s, flows.release_s, side="right") - 1).clip(0)
         counts = len(grid_s) - self._first
         self._start = np.cumsum([0, *counts.tolist()]) + flows.groups
-        columns = int(self._start[-1])
+        variables = int(self._start[-1])
         self._interval = np.concatenate([np.arange(first, len(grid_s)) for first in self._first])
         self._flow = np.repeat(np.arange(flows.flows), counts)
         self._begin_s, self._end_s = grid_s[self._interval], np.append(grid_s[1:], np.inf)[self._interval]
         at_most, equal = Rows(), Rows()
         self._limit_links(at_most, grid_s, unit_Bps)
         for i in range(flows.flows):
-            row = equal.add(float(sizes[i]))
-            for column in range(self._start[i], self._start[i + 1]):
-                equal.put(row, column, 1.0)
+            columns = np.arange(self._start[i], self._start[i + 1])
+            equal.put_all(equal.add(float(sizes[i])), columns, np.ones(len(columns)))
         self._tie_tardiness(at_most, sizes, float(grid_s[0]), unit_Bps)
-        cost = np.zeros(columns)
+        cost = np.zeros(variables)
         cost[: flows.groups] = flows.weight
         self._program = Program(cost, at_most, equal)
 
@@ -144,9 +144,9 @@ class _Relaxation:
             row = at_most.add((self._alone_s[group] + latest_s - half_s - zero_s) / self._unit_s)
             at_most.put(row, group, -1.0)
             for i in members:
-                for column in range(self._start[i], self._start[i + 1]):
-                    begin_s = max(float(self._begin_s[column - flows.groups]), float(flows.release_s[i])) - zero_s
-                    at_most.put(row, column, begin_s / self._unit_s / volume)
+                columns = np.arange(self._start[i], self._start[i + 1])
+                begin_s = np.maximum(self._begin_s[columns - flows.groups], flows.release_s[i]) - zero_s
+                at_most.put_all(row, columns, begin_s / self._unit_s / volume)
 
     def solve(self, low_s: Floats, high_s: Floats) -> _Node | None:
         """The optimum where each group's tardiness beyond what it has alone lies in [low, high]; None if it cannot."""
@@ -193,7 +193,10 @@ def link_bound_s(flows: FlowSet) -> float:
 
 
 def _sets(flows: FlowSet) -> list[tuple[list[int], int]]:
-    """On each link, the first flows of each group in order of due time, as lists of rows with the link."""
+    """On each link, the first flows of each group in order of due time, as lists of rows with the link.
+
+    With more than `MOST_SETS` due times only so many of these sets are used: any of them is valid.
+    """
     found = []
     hop_flow = np.repeat(np.arange(flows.flows), np.diff(flows.path_start))
     for link in np.unique(flows.path_link).tolist():
@@ -202,6 +205,8 @@ def _sets(flows: FlowSet) -> list[tuple[list[int], int]]:
             rows = there[flows.group[there] == group]
             rows = rows[np.argsort(flows.due_s[rows], kind="stable")]
             ends = np.flatnonzero(np.diff(flows.due_s[rows], append=np.inf)) + 1
+            if len(ends) > MOST_SETS:
+                ends = ends[np.linspace(0, len(ends) - 1, MOST_SETS).round().astype(np.int64)]
             found += [(rows[:end].tolist(), link) for end in ends.tolist()]
     return found
 
