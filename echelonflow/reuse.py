@@ -57,8 +57,8 @@ class OrderMemory:
         """Decisions so far, and for how many of them keys were computed."""
         return {"decisions": self._decisions, "recomputations": self._recomputations}
 
-    def keys(self, snapshot: Snapshot, compute: Callable[[], Ints], *, by_group: bool) -> Ints:
-        """The key of each flow, remembered or from `compute` (one per flow, equal within a stage or a group).
+    def keys_s(self, snapshot: Snapshot, compute: Callable[[], Floats], *, by_group: bool) -> Floats:
+        """The key of each flow in seconds, remembered or from `compute` (one per flow, equal within a stage or group).
 
         `by_group` says that the template is the group; else it is the flow. Within a group no flow gets a key
         smaller than one that is due before it.
@@ -78,26 +78,26 @@ class OrderMemory:
         again = iteration > self._iteration[place]
         stale = ~known | old | (again & (np.abs(lateness - self._lateness[place]) > self._drift))
         self._iteration[place[known]] = np.maximum(self._iteration[place[known]], iteration[known])
-        key = self._key[place]
+        key_s = self._key_s[place]
         if stale.any():
             self._recomputations += 1
-            key = np.where(stale, compute(), key)
-            self._learn(template[stale], key[stale], lateness[stale], iteration[stale], snapshot.now_s)
-        return _in_order_of_ideal_finish(snapshot, key)
+            key_s = np.where(stale, compute(), key_s)
+            self._learn(template[stale], key_s[stale], lateness[stale], iteration[stale], snapshot.now_s)
+        return _in_order_of_ideal_finish(snapshot, key_s)
 
     def _forget(self) -> None:
         # One entry that no template has spares every look-up the case of none.
         self._template: Ints = np.array([-1], np.int64)
-        self._key: Ints = np.zeros(1, np.int64)
+        self._key_s: Floats = np.zeros(1)
         self._lateness: Floats = np.zeros(1)
         self._iteration: Ints = np.zeros(1, np.int64)
         self._made_s: Floats = np.zeros(1)
 
-    def _learn(self, template: Ints, key: Ints, lateness: Floats, iteration: Ints, now_s: float) -> None:
+    def _learn(self, template: Ints, key_s: Floats, lateness: Floats, iteration: Ints, now_s: float) -> None:
         """Put entries in, sorted by template, in place of those that were there."""
         merged = np.concatenate((template, self._template))
         self._template, rows = np.unique(merged, return_index=True)  # the first of equals: the new one
-        self._key = np.concatenate((key, self._key))[rows]
+        self._key_s = np.concatenate((key_s, self._key_s))[rows]
         self._lateness = np.concatenate((lateness, self._lateness))[rows]
         self._iteration = np.concatenate((iteration, self._iteration))[rows]
         self._made_s = np.concatenate((np.full(len(template), now_s), self._made_s))[rows]
@@ -122,8 +122,8 @@ class OrderMemory:
             self._forget()
 
 
-def _in_order_of_ideal_finish(snapshot: Snapshot, key: Ints) -> Ints:
+def _in_order_of_ideal_finish(snapshot: Snapshot, key_s: Floats) -> Floats:
     rows = np.lexsort((snapshot.flow_id, quantised(snapshot.ideal_finish_s), snapshot.group))
-    ordered = np.empty_like(key)
-    ordered[rows] = running_maximum(key[rows], snapshot.group[rows])
+    ordered = np.empty_like(key_s)
+    ordered[rows] = running_maximum(key_s[rows], snapshot.group[rows])
     return ordered

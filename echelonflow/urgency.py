@@ -6,15 +6,11 @@ for twice the bytes on a network twice as fast. "Pending" bytes are declared but
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import numpy as np
 
 from echelonflow import kernels
 from echelonflow.fill import dense_rank, effective_bottleneck_s, least_tardiness_s, quantised, sets_of
 from echelonflow.snapshot import Floats, Ints, Snapshot
-
-Values = TypeVar("Values", Floats, Ints)
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -76,24 +72,26 @@ def stage_bottleneck_s(snapshot: Snapshot) -> Floats:
     return of_stage
 
 
-def running_maximum(values: Values, group: Ints) -> Values:
+def running_maximum(values: Floats, group: Ints) -> Floats:
     """The largest value up to each row within its group; rows are in order of group, exact to the bit.
 
     So a group keeps its order.
     """
     ordered = np.sort(values)
     place = np.searchsorted(ordered, values) + group * len(values)
-    return ordered[np.maximum.accumulate(place) - group * len(values)]
+    largest: Floats = ordered[np.maximum.accumulate(place) - group * len(values)]
+    return largest
 
 
-def modified_due_s(snapshot: Snapshot) -> Floats:
+def modified_due_s(snapshot: Snapshot, needed_s: Floats) -> Floats:
     """For each flow, when its stage should end, from now: when it is due, or as soon as it can if that is later.
 
     The modified due date of Baker and Bertrand (J. Operations Management, 1982) for the sum of tardiness on one
     machine, with the stage as the task: earliest due date first among those that can be in time, shortest first
-    among those that cannot. The time that a stage needs includes its group's stages before it. Positive.
+    among those that cannot. `needed_s` is what each flow's stage needs (`stage_bottleneck_s`), its group's stages
+    before it included. Positive.
     """
-    return np.maximum(stage_bottleneck_s(snapshot), snapshot.ideal_finish_s - snapshot.now_s)
+    return np.maximum(needed_s, snapshot.ideal_finish_s - snapshot.now_s)
 
 
 def weighted(key_s: Floats, weight: Floats) -> Ints:

@@ -81,7 +81,7 @@ def memory(*, reuse: Reuse = "none", drift: float = 0.1, interval: float = math.
 def allocate(
     snapshot: Snapshot,
     *,
-    order: Order = "tardiness",
+    order: Order = "job",
     within: Literal["strict", "paced"] = "strict",
     pending: Literal["count", "ignore"] = "ignore",
     patience: float = 10.0,
@@ -92,11 +92,15 @@ def allocate(
 ) -> Allocation:
     """Overdue groups first, then by `order`; valid until the next group is overdue."""
 
-    def compute() -> Ints:
-        return _keys(snapshot, order, pending == "count")
+    def compute() -> Floats:
+        return _key_s(snapshot, order, pending == "count")
 
-    key = compute() if memory is None else memory.keys(snapshot, compute, by_group=order not in STAGE_ORDERS)
-    keys = [key, snapshot.groups.id[snapshot.group], quantised(snapshot.ideal_finish_s)]
+    by_group = order not in STAGE_ORDERS
+    key_s = compute() if memory is None else memory.keys_s(snapshot, compute, by_group=by_group)
+    if not by_group:
+        key_s = urgency.modified_due_s(snapshot, key_s)
+    group, groups = snapshot.group, snapshot.groups
+    keys = [urgency.weighted(key_s, groups.weight[group]), groups.id[group], quantised(snapshot.ideal_finish_s)]
     if order == "job":
         keys = [*_job_keys(snapshot), *keys]
     moments_s = urgency.overdue_moments_s(snapshot, patience)
@@ -109,19 +113,16 @@ def allocate(
     return Allocation(rates, rank, float(to_come_s.min(initial=math.inf)))
 
 
-def _keys(snapshot: Snapshot, order: Order, pending: bool) -> Ints:
-    """What each flow is ordered by within its job (order=job) or among all; equal within a stage."""
-    group, weight = snapshot.group, snapshot.groups.weight
+def _key_s(snapshot: Snapshot, order: Order, pending: bool) -> Floats:
+    """For each flow, what its group is ordered by, or what its stage needs; equal within a stage."""
     if order in STAGE_ORDERS:
-        return urgency.weighted(urgency.modified_due_s(snapshot), weight[group])
-    return urgency.weighted(_group_key_s(snapshot, order, pending), weight)[group]
-
-
-def _group_key_s(snapshot: Snapshot, order: Order, pending: bool) -> Floats:
+        return urgency.stage_bottleneck_s(snapshot)
     if order == "remaining":
-        return urgency.group_bottleneck_s(snapshot, pending=pending)
-    tardiness = urgency.group_tardiness_s(snapshot, pending=pending)
-    return tardiness if order == "tardiness" else tardiness - unavoidable_tardiness_s(snapshot)
+        return urgency.group_bottleneck_s(snapshot, pending=pending)[snapshot.group]
+    tardiness_s = urgency.group_tardiness_s(snapshot, pending=pending)
+    if order == "extra":
+        tardiness_s = tardiness_s - unavoidable_tardiness_s(snapshot)
+    return tardiness_s[snapshot.group]
 
 
 def _job_keys(snapshot: Snapshot) -> list[Ints]:

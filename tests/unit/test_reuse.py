@@ -66,7 +66,7 @@ class Repeats:
         self.state.release(key, now_s)
         before = self.memory.counters()["recomputations"]
         snapshot, keys = self.state.snapshot(now_s)
-        self.memory.keys(snapshot, lambda: np.arange(snapshot.flows), by_group=False)
+        self.memory.keys_s(snapshot, lambda: np.arange(snapshot.flows) / 1.0, by_group=False)
         for found in keys:
             self.state.finish(found, now_s)
         self.iteration += 1
@@ -118,7 +118,7 @@ def test_ids_that_come_to_mean_another_job_are_noticed(network):
     repeats.decide(0.0)
     snapshot, _ = _one_flow(repeats.state, 1.0)
     other = dataclasses.replace(snapshot, jobs=dataclasses.replace(snapshot.jobs, alone_s=snapshot.jobs.alone_s * 2))
-    repeats.memory.keys(other, lambda: np.arange(other.flows), by_group=False)
+    repeats.memory.keys_s(other, lambda: np.arange(other.flows) / 1.0, by_group=False)
     assert repeats.memory.counters() == {"decisions": 2, "recomputations": 2}
 
 
@@ -134,4 +134,4 @@ def test_within_a_group_the_order_of_ideal_finish_stays(network):
         state.release(("a", 0, flow), 0.0)
     snapshot, _ = state.snapshot(0.0)
     memory = OrderMemory(0.1, 100.0)
-    assert memory.keys(snapshot, lambda: np.array([5, 3]), by_group=False).tolist() == [5, 5]
+    assert memory.keys_s(snapshot, lambda: np.array([5.0, 3.0]), by_group=False).tolist() == [5.0, 5.0]
