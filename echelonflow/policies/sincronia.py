@@ -67,21 +67,21 @@ class _Demand:
     """Seconds that each unplaced Coflow (a row, in order of id) needs of each link, alone."""
 
     def __init__(self, snapshot: Snapshot, member: Ints, coflows: int) -> None:
-        hop_flow = snapshot.hop_flow()
-        cell, inverse = np.unique(member[hop_flow] * snapshot.links + snapshot.path_link, return_inverse=True)
+        links, hop_flow = snapshot.links, snapshot.hop_flow()
+        cell, inverse = np.unique(member[hop_flow] * links + snapshot.path_link, return_inverse=True)
         size_bytes: Floats = np.zeros(len(cell))
         np.add.at(size_bytes, inverse, snapshot.remaining_bytes[hop_flow])
-        seconds = size_bytes / snapshot.capacity_Bps[cell % snapshot.links]
-        self._on_link: list[list[tuple[int, float]]] = [[] for _ in range(snapshot.links)]
+        seconds = size_bytes / snapshot.capacity_Bps[cell % links]
+        self._on_link: list[list[tuple[int, float]]] = [[] for _ in range(links)]
         self._of_coflow: list[list[tuple[int, float]]] = [[] for _ in range(coflows)]
-        self._load_s = [0.0] * snapshot.links
+        self._load_s = [0.0] * links
         for key, need_s in zip(cell.tolist(), seconds.tolist(), strict=True):
-            coflow, link = divmod(key, snapshot.links)
+            coflow, link = divmod(key, links)
             self._on_link[link].append((coflow, need_s))
             self._of_coflow[coflow].append((link, need_s))
             self._load_s[link] += need_s
         self._placed = [False] * coflows
-        self._heap = [(self._key(link), link) for link in range(snapshot.links)]
+        self._heap = [(self._key(link), link) for link in range(links)]
         heapq.heapify(self._heap)
 
     def on_bottleneck(self) -> list[tuple[int, float]]:

@@ -69,7 +69,7 @@ def test_with_every_group_a_coflow_echelonflow_is_coflow_bit_for_bit(snapshot):
 @settings(max_examples=60, deadline=None)
 @given(snapshot=snapshots(max_groups=1))
 def test_with_one_group_echelonflow_is_earliest_ideal_finish_first(snapshot):
-    edf, echelon = policies.load("edf")(snapshot), policies.load("echelonflow(within=strict)")(snapshot)
+    edf, echelon = policies.load("edf")(snapshot), policies.load("echelonflow(order=tardiness,within=strict)")(snapshot)
     assert np.array_equal(edf.rates_Bps, echelon.rates_Bps)
     assert np.array_equal(edf.rank, echelon.rank)
 
