@@ -8,7 +8,7 @@ from controller.coordinator import Coordinator
 from controller.enforcers import ENFORCERS
 from controller.fabric import KnownFabric
 from controller.instructions import SendTo
-from echelonflow import policies
+from echelonflow import kernels, policies
 from echelonflow.declare import DATA_PORT, FIRST_SOURCE_PORT
 from echelonflow.messages import Begin, Declare, FlowDeclaration, Hello, Message, Ready, Release, encode
 from echelonflow.network import Network
@@ -19,6 +19,7 @@ def warm_up(network: Network) -> None:
 
     A policy that fails here fails again, and is reported, in the run that asks for it.
     """
+    kernels.warm_up()
     sources = network.hosts[:2]
     if len(sources) < 2 or not network.path(*sources):
         return

@@ -1,7 +1,8 @@
 """Benchmarks by name, one file each: what the testbed measures of itself.
 
 A benchmark module has `run(repeat, say) -> list[Figure]`: `repeat` measurements of each figure, `say` for
-progress in words. Its docstring's first line describes it.
+progress in words. Its docstring's first line describes it. If `run` has a parameter `folder`, it is told where
+pictures go: beside the file of figures, or into the working folder.
 """
 
 from __future__ import annotations
@@ -55,8 +56,11 @@ def run_benchmarks(chosen: list[str], repeat: int, out: Path | None, console: Co
         console.print(f"[bold]{name}[/bold]: {describe(name)}", highlight=False)
         started_s = time.monotonic()
         try:
+            draws = "folder" in inspect.signature(module.run).parameters
             figures: list[Figure] = module.run(
-                repeat, lambda words: console.print(f"  {words}", style="dim", highlight=False, markup=False)
+                repeat,
+                lambda words: console.print(f"  {words}", style="dim", highlight=False, markup=False),
+                **({"folder": Path() if out is None else out.parent} if draws else {}),
             )
         except EchelonError as error:
             console.print(f"  not measured: {error}", style="red", markup=False)
