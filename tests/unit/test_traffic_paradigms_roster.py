@@ -448,6 +448,7 @@ def test_layers_without_parameters_have_no_bucket_but_are_computed():
     layers = given_layers(5, forward_s=1.0, backward_s=2.0, parameter_bytes=[0, 7, 1000, 0, 9])
     buckets = layers.buckets(range(5), 8)
     assert [(b.first, b.last, b.size_bytes) for b in buckets] == [(4, 4, 9), (2, 2, 1000), (1, 1, 7)]
+    assert [b.size_bytes for b in layers.buckets(range(5), 9)] == [9, 1000, 7]  # 9 bytes are enough
     assert layers.buckets(range(1), 8) == []
     dag = built("parameter-server, beside")
     assert sum(c.duration_s for c in dag.computes if c.rank == 2) == 15.0
