@@ -31,6 +31,7 @@ OTHER_FORMS = (
     "coflow(order=fifo)",
     "coflow(rates=greedy)",
     "echelonflow(order=remaining)",
+    "echelonflow(order=tardiness)",
     "sincronia(grouping=group)",
     "weighted(per=job)",
 )
