@@ -212,11 +212,19 @@ def _sets(flows: FlowSet) -> list[tuple[list[int], int]]:
 
 
 def _grid_s(flows: FlowSet, intervals: int) -> Floats:
-    """Cuts of time from the first release to about the end of any busy schedule; where it ends does not matter."""
+    """Even cuts of time from the first release to when the last link, busy whenever it can be, has done its work.
+
+    A schedule may end later (the last interval has no end); most need not, and shorter intervals bound better.
+    """
     hop_flow = np.repeat(np.arange(flows.flows), np.diff(flows.path_start))
-    load = np.bincount(flows.path_link, weights=flows.size_bytes[hop_flow], minlength=len(flows.capacity_Bps))
-    begin_s = float(flows.release_s.min())
-    end_s = float(flows.release_s.max()) + float(np.max(load / flows.capacity_Bps))
+    begin_s = end_s = float(flows.release_s.min())
+    for link in np.unique(flows.path_link):
+        rows = hop_flow[flows.path_link == link]
+        rows = rows[np.argsort(flows.release_s[rows], kind="stable")]
+        busy_s = flows.size_bytes[rows] / flows.capacity_Bps[link]
+        # The work that is left at a release, and then: the link is done when the latest such chain is.
+        left_s = np.cumsum(busy_s[::-1])[::-1]
+        end_s = max(end_s, float(np.max(flows.release_s[rows] + left_s)))
     return np.linspace(begin_s, end_s, intervals + 1)
 
 

@@ -34,8 +34,8 @@ TINY_FLOWS = 5
 ORDER_SIGN = "in order: "
 SAME_WITHOUT_WEIGHTS = ("weighted", "job-priority", "random-order")
 """Policies that need weights to mean anything, and one without meaning: not run on whole jobs."""
-BOUND_PROGRAMS = 60
-"""Linear programs spent on the bound of one random set of groups; fewer where a policy has reached the bound."""
+BOUND_INTERVALS, BOUND_PROGRAMS = 100, 200
+"""How finely time is cut, and linear programs spent, for the bound of one random set of groups; fewer where a policy has reached the bound."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def measure_groups(case: Case) -> dict[str, list[float]]:
     found = {name: [_tardiness_s(case, name)] for name in roster()}
     flows = bounds.of_jobs(case.jobs, case.network)
     least = min(values[0] for values in found.values())
-    bound = bounds.sum_of_tardiness(flows, programs=BOUND_PROGRAMS, enough_s=least)
+    bound = bounds.sum_of_tardiness(flows, BOUND_INTERVALS, programs=BOUND_PROGRAMS, enough_s=least)
     found["bound"] = [bound.total_s]
     return found
 
