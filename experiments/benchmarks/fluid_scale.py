@@ -99,23 +99,23 @@ def run_jobs(policy: str, iterations: int) -> tuple[float, float, str]:
     return elapsed_s, _peak_GB(), words
 
 
-def cluster(iterations: int, seed: int = 1) -> tuple[list[Job], Network]:
+def cluster(iterations: int, *, jobs_per_server: int = 1, seed: int = 1) -> tuple[list[Job], Network]:
     """`JOBS` jobs of `RANKS` ranks of all kinds of groups in turn, on servers of eight GPUs, one rank on each GPU.
 
-    A job has half of the GPUs of each of its servers, another job the other half. Servers are spread at random over
-    the leaves of a network whose fabric is 2:1 oversubscribed. Alone, a job would keep its slowest link busy for a
-    quarter to twice as long as it computes.
+    A server's GPUs belong to one job, or equal parts of them to `jobs_per_server` jobs. Servers are spread at random
+    over the leaves of a network whose fabric is 2:1 oversubscribed, so jobs meet there. Alone, a job would keep its
+    slowest link busy for a quarter to twice as long as it computes.
     """
-    servers = JOBS * RANKS // GPUS
+    servers, part = JOBS * RANKS // GPUS, GPUS // jobs_per_server
     options = {"leaves": 16, "spines": 4, "hosts_per_leaf": servers // 16, "rate_bps": 100e9, "fabric_rate_bps": 100e9}
     network = topologies.build("leaf-spine", options)
     rng = random.Random(seed)
-    halves = rng.sample(network.hosts, servers) + rng.sample(network.hosts, servers)
-    share = RANKS // (GPUS // 2)
+    parts = [host for _ in range(jobs_per_server) for host in rng.sample(network.hosts, servers)]
     found = []
     for n in range(JOBS):
         dag = _PATTERNS[n % len(_PATTERNS)](rng, RANKS)
-        placement = tuple(host for host in halves[n * share : (n + 1) * share] for _ in range(GPUS // 2))
+        own = parts[n * RANKS // part : (n + 1) * RANKS // part]
+        placement = tuple(host for host in own for _ in range(part))
         low, high = _random_jobs.INTENSITY
         busy_s = low * (high / low) ** rng.random() * iteration_times_without_network(dag, 2)[1]
         dag = _patterns.resized(dag, busy_s / _random_jobs.alone_s(Job("probe", dag, placement), network))
