@@ -33,9 +33,17 @@ class Held:
     """What stays in force until a Coflow comes or ends."""
 
     now_s: float = 0.0
-    coflows: frozenset[int] = frozenset()
-    rate_Bps: dict[int, float] = field(default_factory=dict)
-    """By flow."""
+    coflows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    flow_id: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Ascending."""
+    rate_Bps: Floats = field(default_factory=lambda: np.zeros(0))
+    """Of each of `flow_id`."""
+
+    def of(self, flow_id: Ints) -> Floats | None:
+        """The rates of these flows; None if one is new."""
+        place = np.minimum(np.searchsorted(self.flow_id, flow_id), max(len(self.flow_id) - 1, 0))
+        known = len(self.flow_id) > 0 and bool(np.all(self.flow_id[place] == flow_id))
+        return self.rate_Bps[place] if known else None
 
     def counters(self) -> dict[str, int]:
         return {}
@@ -54,12 +62,15 @@ def allocate(
     if order == "fair":
         return Allocation(_equal_shares(snapshot, np.arange(snapshot.flows), snapshot.capacity_Bps), nothing)
     held = Held() if memory is None else memory
-    ids, coflows = snapshot.flow_id.tolist(), frozenset(snapshot.coflows.id.tolist())
-    known = coflows == held.coflows and snapshot.now_s >= held.now_s and all(i in held.rate_Bps for i in ids)
-    held.now_s, held.coflows = snapshot.now_s, coflows
-    if not known or not any(held.rate_Bps[i] > 0 for i in ids):
-        held.rate_Bps = dict(zip(ids, _in_order(snapshot, order).tolist(), strict=True))
-    return Allocation(np.array([held.rate_Bps[i] for i in ids]) * SLACK, nothing)
+    coflows = np.sort(snapshot.coflows.id)
+    same = np.array_equal(coflows, held.coflows) and snapshot.now_s >= held.now_s
+    rates = held.of(snapshot.flow_id) if same else None
+    if rates is None or not np.any(rates > 0):
+        rates = _in_order(snapshot, order)
+        ascending = np.argsort(snapshot.flow_id)
+        held.coflows, held.flow_id, held.rate_Bps = coflows, snapshot.flow_id[ascending], rates[ascending]
+    held.now_s = snapshot.now_s
+    return Allocation(rates * SLACK, nothing)
 
 
 def _in_order(snapshot: Snapshot, order: str) -> Floats:
