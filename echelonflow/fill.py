@@ -242,13 +242,11 @@ def _fill(
     rates_Bps: Floats,
 ) -> None:  # fmt: skip
     links = len(capacity_Bps)
-    pull, crowd, whole_pull = np.zeros(links), np.zeros(links, np.int64), np.empty(links)
-    begin, end, used, full = np.empty((4, links), np.int64)
-    growing, flows_on = np.empty(len(path_start), np.int64), np.empty(len(path_link), np.int64)
+    crowd, changed = np.zeros((2, links), np.int64)
     kernels.fill(
         _block(stages.start), _block(stages.rows), _block(path_start), _block(path_link), _block(weights),
-        _SPENT * capacity_Bps, residual_Bps, rates_Bps,
-        pull, crowd, whole_pull, begin, end, used, full, growing, flows_on,
+        _SPENT * capacity_Bps, residual_Bps, rates_Bps, np.zeros(links), crowd, changed, *np.empty((3, links)),
+        *np.empty((6, links), np.int64), np.empty(len(path_start), np.int64), np.empty(len(path_link), np.int64),
     )  # fmt: skip
 
 

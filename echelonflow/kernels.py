@@ -142,15 +142,16 @@ def _madd(
 
 def _fill(
     start: IntRow, rows: IntRow, path_start: IntRow, path_link: IntRow, weights: FloatRow, spent_Bps: FloatRow,
-    residual_Bps: Written, rates_Bps: Written, pull: Written, crowd: Written, whole_pull: Written, begin: Written,
-    end: Written, links: Written, full: Written, growing: Written, flows_on: Written,
+    residual_Bps: Written, rates_Bps: Written, pull: Written, crowd: Written, changed: Written, whole_pull: Written,
+    full_at: Written, spent_at: Written, begin: Written, end: Written, links: Written, place_of: Written,
+    picked: Written, touched: Written, growing: Written, flows_on: Written,
 ) -> None:  # fmt: skip
     """Every stage in order shares, max-min fairly by weight, what is left; adds to `rates_Bps`.
 
     All rates of a stage are weight times one level, which rises until a link is full; its flows stop there, the
-    others go on. Link l is full at level `residual / pull`, with what stopped flows take already off both: so
-    every flow is touched twice and no link that the stage does not use. Scratch by link: `pull` and `crowd` (weight
-    and number of growing flows), the others of any content, as are `growing` by row and `flows_on` by hop.
+    others go on. A link is full at level `residual / pull`, with what stopped flows take already off both: so every
+    flow is touched twice, a link only when flows on it start or stop. Scratch by link: `pull` and `crowd` (weight and
+    number of growing flows), `changed`; the others of any content, as are `growing` by row and `flows_on` by hop.
     """
     for stage in range(len(start) - 1):
         used = 0
@@ -172,10 +173,16 @@ def _fill(
         place = 0
         for t in range(used):
             link = links[t]
-            whole_pull[link] = pull[link]
+            place_of[link] = t
             begin[link] = place
             end[link] = place
             place += crowd[link]
+            whole_pull[link] = pull[link]
+            full_at[t] = math.inf
+            spent_at[t] = math.inf
+            if pull[link] > 0.0:
+                full_at[t] = residual_Bps[link] / pull[link]
+                spent_at[t] = (residual_Bps[link] - spent_Bps[link]) / pull[link]
         if used > 0:
             for i in range(start[stage], start[stage + 1]):
                 row = rows[i]
@@ -188,25 +195,22 @@ def _fill(
         while used > 0:
             lowest = math.inf
             for t in range(used):
-                link = links[t]
-                if pull[link] > 0.0:
-                    share = residual_Bps[link] / pull[link]
-                    if share < lowest:
-                        lowest = share
+                if full_at[t] < lowest:
+                    lowest = full_at[t]
             if lowest > level:
                 level = lowest
             filled = 0
             for t in range(used):
-                link = links[t]
-                if residual_Bps[link] - pull[link] * level <= spent_Bps[link]:
-                    full[filled] = link
+                if spent_at[t] <= level:
+                    picked[filled] = links[t]
                     filled += 1
             if filled == 0:  # weights that are no numbers: rates become none either, and nobody waits for ever
                 for t in range(used):
-                    full[t] = links[t]
+                    picked[t] = links[t]
                 filled = used
+            touches = 0
             for t in range(filled):
-                for place in range(begin[full[t]], end[full[t]]):
+                for place in range(begin[picked[t]], end[picked[t]]):
                     row = flows_on[place]
                     if growing[row] == 1:
                         growing[row] = 0
@@ -217,23 +221,33 @@ def _fill(
                             residual_Bps[link] -= rate_Bps
                             pull[link] -= weights[row]
                             crowd[link] -= 1
-            kept = 0
-            for t in range(used):
-                link = links[t]
+                            if changed[link] == 0:
+                                changed[link] = 1
+                                touched[touches] = link
+                                touches += 1
+            for f in range(touches):
+                link = touched[f]
+                changed[link] = 0
+                t = place_of[link]
                 if crowd[link] == 0:
+                    pull[link] = 0.0
                     if residual_Bps[link] < 0.0:
                         residual_Bps[link] = 0.0
+                    used -= 1
+                    links[t] = links[used]
+                    full_at[t] = full_at[used]
+                    spent_at[t] = spent_at[used]
+                    place_of[links[t]] = t
+                    continue
+                if pull[link] < whole_pull[link] * _STALE:
                     pull[link] = 0.0
-                else:
-                    links[kept] = link
-                    kept += 1
-                    if pull[link] < whole_pull[link] * _STALE:
-                        pull[link] = 0.0
-                        for place in range(begin[link], end[link]):
-                            if growing[flows_on[place]] == 1:
-                                pull[link] += weights[flows_on[place]]
-                        whole_pull[link] = pull[link]
-            used = kept
+                    for place in range(begin[link], end[link]):
+                        if growing[flows_on[place]] == 1:
+                            pull[link] += weights[flows_on[place]]
+                    whole_pull[link] = pull[link]
+                if pull[link] > 0.0:
+                    full_at[t] = residual_Bps[link] / pull[link]
+                    spent_at[t] = (residual_Bps[link] - spent_Bps[link]) / pull[link]
 
 
 def _lateness(
@@ -291,7 +305,7 @@ def _needed(
 
 
 madd = Kernel(_madd, "iiiiffFFFI")
-fill = Kernel(_fill, "iiiiffFFFIFIIIIII")
+fill = Kernel(_fill, "iiiiffFFFIIFFFIIIIIIII")
 lateness = Kernel(_lateness, "iiiifffFFI")
 needed = Kernel(_needed, "iiiiffFFI")
 KERNELS = (madd, fill, lateness, needed)

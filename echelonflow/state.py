@@ -23,7 +23,7 @@ from echelonflow.group_info import INDEX_BITS, FlowInfo, GroupInfo, group_info
 from echelonflow.messages import Declare, FlowDeclaration
 from echelonflow.network import Network
 from echelonflow.snapshot import CoflowTable, Floats, GroupTable, Ints, JobTable, Snapshot
-from echelonflow.table import Paths, Table
+from echelonflow.table import Paths, Pool, Table
 
 FlowKey = tuple[str, int, str]
 """(job, iteration, flow): one flow of one iteration."""
@@ -44,9 +44,9 @@ JOB_COLUMNS: Mapping[str, Any] = MappingProxyType({"place": np.int64, "compute_s
 
 RUN_COLUMNS: Mapping[str, Any] = MappingProxyType(
     {**_SHARED, **dict.fromkeys(("weight", "span_s", "alone_s", "head_s", "earliest_s", "worst_s"), np.float64)}
-    | {"run": object}
+    | dict.fromkeys(("pending", "links"), np.int64)
 )
-"""`head_s`: earliest release less offset among released head flows, those of least offset; `earliest_s`: the same
+"""`pending`: where the run's pending bytes begin, `links`: how many, 0 if there are none; `head_s`: earliest release less offset among released head flows, those of least offset; `earliest_s`: the same
 among all flows, which stands in until a head flow is released; `worst_s`: latest finish less offset."""
 
 COFLOW_COLUMNS: Mapping[str, Any] = MappingProxyType(
@@ -72,8 +72,8 @@ class GroupRun:
     """By place in the group, whether the flow was released."""
     unreleased: int
     unfinished: int
-    pending_bytes: Ints
-    """What is declared but not released, on each of the group's links."""
+    pending: int
+    """Where its piece of the pool of pending bytes begins: one place for each of the group's links."""
     coflows: dict[str, int] = field(default_factory=dict)
     """Slots of its Coflows that have begun."""
 
@@ -106,6 +106,7 @@ class SchedulerState:
         self._capacity_Bps: Floats = np.array(network.capacity_Bps, np.float64)
         self._link_names = tuple(link.name for link in network.links)
         self._paths = Paths()
+        self._pending = Pool()
         self._groups: dict[tuple[str, str], GroupInfo] = {}
         self._declared: dict[tuple[str, str], FlowInfo] = {}
         self._jobs: dict[str, JobInfo] = {}
@@ -159,13 +160,15 @@ class SchedulerState:
         coflow = self._begin_coflow(run, job, iteration, flow.declaration.coflow)
         run.released[flow.place] = True
         run.unreleased -= 1
-        run.pending_bytes[flow.cells] -= flow.declaration.size_bytes
+        self._pending.size_bytes[run.pending + flow.cells] -= flow.declaration.size_bytes
         offset_s, runs, coflows = flow.declaration.offset_s, self._run_table, self._coflow_table
         _lower(runs["earliest_s"], run.slot, now_s - offset_s)
         if offset_s == run.group.head_offset_s:
             _lower(runs["head_s"], run.slot, now_s - offset_s)
         _lower(coflows["arrival_s"], coflow, now_s)
         runs["active"][run.slot] += 1
+        if run.unreleased == 0:
+            runs["links"][run.slot] = 0
         coflows["active"][coflow] += 1
         if self._flow_table.full:
             self._put_in_order()
@@ -302,7 +305,7 @@ class SchedulerState:
         jobs, job = np.unique(self._job_table["place"][runs["job"][slots]], return_inverse=True)
         job_slots: Ints = np.zeros(len(jobs), np.int64)
         job_slots[job] = runs["job"][slots]
-        pending_start, pending_link, pending_bytes = _pending(runs["run"][slots].tolist())
+        pending_start, pending_link, pending_bytes = self._pending.rows(runs["pending"][slots], runs["links"][slots])
         reference_s = self._reference_s(slots)
         table = GroupTable(
             id=self._id_of(runs, slots),
@@ -314,7 +317,7 @@ class SchedulerState:
             alone_s=runs["alone_s"][slots],
             pending_start=pending_start,
             pending_link=pending_link,
-            pending_bytes=pending_bytes,
+            pending_bytes=pending_bytes.astype(np.float64),
         )
         return table, job_slots
 
@@ -367,6 +370,7 @@ class SchedulerState:
 
     def _begin_run(self, job: str, iteration: int, group: GroupInfo) -> GroupRun:
         flows = len(group.flows)
+        pending = self._pending.take(group.links, group.volume_bytes)
         slot = self._run_table.take(
             job=self._jobs[job].slot,
             in_job=stable_id(0, iteration, group.first_index),
@@ -377,9 +381,10 @@ class SchedulerState:
             head_s=math.inf,
             earliest_s=math.inf,
             worst_s=-math.inf,
+            pending=pending,
+            links=len(group.links),
         )
-        run = GroupRun(slot, group, bytearray(flows), flows, flows, group.volume_bytes.copy())
-        self._run_table["run"][slot] = run
+        run = GroupRun(slot, group, bytearray(flows), flows, flows, pending)
         self._runs[job, iteration, group.declaration.group] = run
         return run
 
@@ -406,6 +411,7 @@ class SchedulerState:
         run = self._runs.pop(key)
         self._run_table["active"][run.slot] = 0
         self._run_table.give_back([run.slot])
+        self._pending.give_back(run.pending, len(run.group.links))
         for name in run.coflows:
             coflow = self._coflows[job, iteration, name]
             coflow.groups -= 1
@@ -437,19 +443,3 @@ class SchedulerState:
 
 def _lower(column: Floats, slot: int, value: float) -> None:
     column[slot] = min(column[slot], value)
-
-
-def _pending(runs: list[GroupRun]) -> tuple[Ints, Ints, Floats]:
-    """Declared but unreleased bytes of the runs by link, in compressed rows."""
-    none = np.zeros(0, np.int64)
-    waiting = [run.unreleased > 0 for run in runs]
-    bytes_of = [run.pending_bytes if waits else none for run, waits in zip(runs, waiting, strict=True)]
-    links_of = [run.group.links if waits else none for run, waits in zip(runs, waiting, strict=True)]
-    start = np.zeros(len(runs) + 1, np.int64)
-    if not any(waiting):
-        return start, none, none.astype(np.float64)
-    pending, links = np.concatenate(bytes_of), np.concatenate(links_of)
-    there = pending > 0
-    row = np.repeat(np.arange(len(runs)), [len(part) for part in bytes_of])
-    np.cumsum(np.bincount(row[there], minlength=len(runs)), out=start[1:])
-    return start, links[there], pending[there].astype(np.float64)

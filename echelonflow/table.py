@@ -94,3 +94,48 @@ class Paths:
         # Places beyond a path's end hold -1.
         flat = links.reshape(-1)
         return start, flat.copy() if start[-1] == len(flat) else flat[flat >= 0]
+
+
+class Pool:
+    """Pieces of two long arrays, links and bytes, lent by length and taken back."""
+
+    def __init__(self) -> None:
+        self.links: Ints = np.zeros(FIRST_ROWS, np.int64)
+        self.size_bytes: Ints = np.zeros(FIRST_ROWS, np.int64)
+        self._end = 0
+        self._free: dict[int, list[int]] = {}
+
+    def take(self, links: Ints, size_bytes: Ints) -> int:
+        """Where a piece with these begins."""
+        length = _piece(len(links))
+        free = self._free.get(length)
+        if free:
+            start = free.pop()
+        else:
+            start, self._end = self._end, self._end + length
+            if self._end > len(self.links):
+                more = np.zeros(max(self._end, 2 * len(self.links)) - len(self.links), np.int64)
+                self.links, self.size_bytes = (np.concatenate((a, more)) for a in (self.links, self.size_bytes))
+        self.links[start : start + len(links)] = links
+        self.size_bytes[start : start + len(links)] = size_bytes
+        return start
+
+    def give_back(self, start: int, length: int) -> None:
+        """The piece of `length` that begins at `start` is of no more use."""
+        self._free.setdefault(_piece(length), []).append(start)
+
+    def rows(self, starts: Ints, lengths: Ints) -> tuple[Ints, Ints, Ints]:
+        """What is more than nothing in these pieces, in compressed rows: where each starts, links, bytes."""
+        first = np.cumsum(lengths) - lengths
+        places = np.repeat(starts - first, lengths) + np.arange(int(lengths.sum()))
+        size_bytes = self.size_bytes[places]
+        there = size_bytes > 0
+        before = np.zeros(len(there) + 1, np.int64)
+        np.cumsum(there, out=before[1:])
+        start = before[np.append(first, len(there))]
+        return start, self.links[places[there]], size_bytes[there]
+
+
+def _piece(length: int) -> int:
+    """Pieces come in powers of two, so that one given back fits the next."""
+    return 1 << (length - 1).bit_length()
