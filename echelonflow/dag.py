@@ -203,8 +203,8 @@ def run_without_network(job_dag: JobDag, iterations: int = 1) -> list[dict[str, 
             step, start_s = by_name[name], 0.0
             for before in step.after:
                 start_s = max(start_s, finish_s[before])
-            if before_s:
-                start_s = max([start_s, *(before_s[before] for before in previous[name])])
+            for before in previous[name] if before_s else ():
+                start_s = max(start_s, before_s[before])
             finish_s[name] = start_s + step.duration_s if isinstance(step, Compute) else start_s
             times[name] = (start_s, finish_s[name])
         runs.append(times)

@@ -20,7 +20,6 @@ Sources: Thakur, Rabenseifner, Gropp, "Optimization of collective communication 
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -75,8 +74,7 @@ def expand(
         return Expansion((), (tuple(after[0]),))
     sizes = _split(size_bytes, pieces)
     plans = [rounds(collective, algorithm, len(ranks), piece_bytes, root) for piece_bytes in sizes]
-    pairs = Counter((i, j) for plan in plans for each in plan for i, j, _ in each)
-    numbered = max(pairs.values()) > 1
+    numbered = len(plans) > 1 or len(plans[0]) > 1
     transfers: list[Transfer] = []
     waiting: list[list[str]] = []
     sent = [list(steps) for steps in after]
