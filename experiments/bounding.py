@@ -132,7 +132,8 @@ def table(found: Distances) -> str:
     rows.append(("lower bound", f"{found.bound_s:.4g}", "", "-" if bound_s is None else f"{bound_s:.4g}", ""))
     if found.best_order is not None:
         best_s, late_s = found.best_order["iteration_s"], found.best_order["tardiness_s"]
-        rows.append((f"best of {found.best_order['orders']} orders", f"{best_s:.4g}", _above(best_s / found.bound_s - 1),
+        words = f"best of {found.best_order['orders']} orders"
+        rows.append((words, f"{best_s:.4g}", _above(best_s / found.bound_s - 1),
                      f"{late_s:.4g}", _above(late_s / bound_s - 1 if bound_s else None)))  # fmt: skip
     for p in found.policies:
         rows.append(
@@ -172,8 +173,8 @@ def verdict(found: Distances) -> str:
     best = " and ".join(p.policy for p in found.policies if p.iteration_s <= least_s * (1 + EQUAL))
     gained = 1 - least_s / fair.iteration_s
     text = (
-        f"Would it help? No scheduler can save more than {found.most_gain:.1%} of fair sharing's {fair.iteration_s:.4g} s "
-        f"an iteration"
+        f"Would it help? No scheduler can save more than {found.most_gain:.1%} of fair sharing's "
+        f"{fair.iteration_s:.4g} s an iteration"
     )
     if gained < NOTHING:
         return f"{text}; of the policies here, none saves {NOTHING:.0%}."

@@ -61,7 +61,7 @@ def bound(
 def study(
     data: Annotated[
         Path, typer.Option(help="File that the measured cases are kept in; a study goes on from it.")
-    ] = Path("results/study.jsonl"),
+    ] = Path("results/runs/study.jsonl"),
     docs: Annotated[Path, typer.Option(help="Folder to write results.md and results/*.png to.")] = Path("docs"),
     limit: Annotated[
         float | None, typer.Option(min=0, help="Stop after about so many seconds; run again to go on.")
@@ -77,7 +77,8 @@ def study(
     EchelonFlow in all its orders against Coflow in both groupings, fair sharing and the other policies, over random
     jobs of every traffic pattern, alone, beside their like and mixed; gaps to lower bounds; whether less tardiness
     means shorter iterations. Every number in results.md comes from here. Takes about half an hour for all cases;
-    cases are seeded and kept one by one, so that it may be stopped and started again at any time.
+    cases are seeded and kept one by one, so that it may be stopped and started again at any time. What is measured is
+    written as soon as every section has two cases; the page says how many are in.
     """
     from experiments.study import document, measure, store
 
@@ -88,10 +89,12 @@ def study(
 
     sections = list(measure.sections(scale))
     left = store.collect(data, sections, float("inf") if limit is None else limit, say, keep=keep, workers=workers)
+    measured = store.load(data)
     if left:
         typer.echo(f"{left} cases are left; run again to go on")
+    if left and document.fewest(measured, sections) < document.LEAST_CASES:
         raise typer.Exit(EXIT_VALID)
-    for path in document.write(docs, store.load(data), sections):
+    for path in document.write(docs, measured, sections):
         typer.echo(f"written: {path}")
 
 

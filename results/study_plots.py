@@ -31,9 +31,7 @@ def draw_patterns(
             )  # fmt: skip
         ax.set_yticks(range(len(rows)), [label for label, _ in rows])
         ax.set_ylim(len(rows) - 0.4, -0.6)
-        ax.set_xlabel(
-            f"mean iteration time relative to {basis} (geometric mean over cases, 95 % interval); left is better"
-        )
+        ax.set_xlabel(f"iteration time / {basis} (geometric mean, 95 % interval)")
         figure.legend(loc="outside lower center", ncols=2)
 
 

@@ -52,8 +52,9 @@ def sum_of_tardiness(
     With `programs` > 1 the bound is made tighter by branching: either T_H <= m, and then no flow of H is sent in an
     interval that begins after due time + m, or T_H >= m; each is again such a program, and the smaller optimum
     bounds. The least bound is split next, at the group whose bytes end latest after its T_H, until `programs` are
-    solved or the bound is within 0.1 % of `enough_s` (what some schedule reaches). On one link, with equal releases and every group a Coflow, one program is tight but for the grid (mean
-    busy times: Goemans, Queyranne, Schulz, Skutella and Wang, SIAM J. Discrete Math. 2002).
+    solved or the bound is within 0.1 % of `enough_s` (what some schedule reaches). On one link, with equal
+    releases and every group a Coflow, one program is tight but for the grid (mean busy times: Goemans, Queyranne,
+    Schulz, Skutella and Wang, SIAM J. Discrete Math. 2002).
 
     Raises RunError if the solver fails.
     """

@@ -2,7 +2,7 @@
 
 Fluid simulation of 2 to 6 groups, staggered EchelonFlows and Coflows mixed, of weight 1 or 2, whose releases are known
 beforehand, on one link and on a leaf-spine; the bound is that of `echelonflow.bounds`. A gap is the policy's weighted
-sum of tardiness over the bound, less one; it counts what the bound lacks as well. Instances are those of `echelon study`.
+sum of tardiness over the bound, less one; it counts what the bound lacks as well. The instances of `echelon study`.
 """
 
 from __future__ import annotations

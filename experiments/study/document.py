@@ -17,6 +17,7 @@ Cases = Mapping[str, Sequence[compare.Scores]]
 """The scores of all measured cases, by section, in order of number."""
 
 LEAST_CASES = 2
+PICTURES = ("mixed", "patterns", "gap", "property-1")
 
 
 def write(
@@ -26,18 +27,15 @@ def write(
 
     Raises InputError where a section has not two measured cases.
     """
-    wanted = {section.name: section.cases for section in sections}
-    cases: dict[str, list[compare.Scores]] = {name: [] for name in wanted}
-    for section, number in sorted(measured):
-        if section in wanted and number < wanted[section]:
-            cases[section].append(measured[section, number].scores)
+    cases = _by_section(measured, sections)
     for name, found in cases.items():
         if len(found) < LEAST_CASES:
             raise InputError(f"section {name!r} of the study has {len(found)} measured cases; {LEAST_CASES} are needed")
     pictures = folder / "results"
     pictures.mkdir(parents=True, exist_ok=True)
     parts = [
-        prose.HEAD.format(measured=sum(map(len, cases.values())), wanted=sum(wanted.values())),
+        prose.HEAD.format(measured=sum(map(len, cases.values())), wanted=sum(section.cases for section in sections))
+        + _versions(measured),
         "## In short\n\n" + _in_short(cases),
         "## All traffic patterns mixed\n\n" + prose.MIXED + "\n\n" + _roster(cases, pictures / "mixed.png"),
         "## Pattern by pattern\n\n" + prose.PATTERNS + "\n\n" + _patterns(cases, pictures / "patterns.png"),
@@ -49,7 +47,33 @@ def write(
     ]  # fmt: skip
     document = folder / "results.md"
     document.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    return [document, *sorted(pictures.glob("*.png"))]
+    for name in PICTURES:  # pictures come in two forms; the page shows one
+        (pictures / f"{name}.svg").unlink(missing_ok=True)
+    return [document, *(pictures / f"{name}.png" for name in PICTURES)]
+
+
+def fewest(measured: Mapping[tuple[str, int], Measured], sections: Sequence[measure.Section]) -> int:
+    """The number of measured cases of the section that has the fewest."""
+    return min(len(found) for found in _by_section(measured, sections).values())
+
+
+def _by_section(
+    measured: Mapping[tuple[str, int], Measured], sections: Sequence[measure.Section]
+) -> dict[str, list[compare.Scores]]:
+    return {
+        section.name: [
+            measured[section.name, number].scores
+            for number in range(section.cases)
+            if (section.name, number) in measured
+        ]
+        for section in sections
+    }
+
+
+def _versions(measured: Mapping[tuple[str, int], Measured]) -> str:
+    """A warning where the code changed between cases (`--keep`)."""
+    codes = len({case.code for case in measured.values()})
+    return "" if codes == 1 else f"\n\nThese cases were measured by {codes} versions of the code (`--keep`)."
 
 
 def _in_short(cases: Cases) -> str:
@@ -78,8 +102,8 @@ def _in_short(cases: Cases) -> str:
     )
     alone, two = (compare.agreement(cases[name]) for name in (measure.ONE_JOB, measure.TWO_JOBS))
     lines.append(
-        f"Less tardiness means shorter iterations in {alone.shorter / max(alone.pairs, 1):.0%} of pairs of schedules of one "
-        f"job, longer ones in {alone.longer / max(alone.pairs, 1):.0%}; of two jobs in "
+        f"Of two schedules of one job the less tardy has shorter iterations in {alone.shorter / max(alone.pairs, 1):.0%} "
+        f"of pairs and longer ones in {alone.longer / max(alone.pairs, 1):.0%}; of two jobs in "
         f"{two.shorter / max(two.pairs, 1):.0%} and {two.longer / max(two.pairs, 1):.0%}."
     )
     return "\n".join(f"- {line}" for line in lines)
@@ -118,7 +142,8 @@ def _roster(cases: Cases, picture: Path) -> str:
 
 def _patterns(cases: Cases, picture: Path) -> str:
     """Each family of cases: EchelonFlow and whole-group Coflow against Coflow properly grouped."""
-    families = [name for name in cases if name not in (measure.GROUPS, measure.ONE_JOB, measure.TWO_JOBS, measure.TINY)]
+    apart = (measure.GROUPS, measure.ONE_JOB, measure.TWO_JOBS, measure.TINY)
+    families = [name for name in cases if name not in apart]
     forms = _orders(cases[measure.MIXED])
     best = min(forms, key=lambda name: compare.ratio(cases[measure.MIXED], name, measure.FAIR)[0])
     names = list(dict.fromkeys((measure.FAIR, measure.GROUP, measure.ECHELON, best)))
@@ -162,8 +187,9 @@ def _why(cases: Cases) -> str:
     }
     rows = []
     for form in (measure.GROUP, *_orders(cases[measure.MIXED])):
+        rival = measure.COLLECTIVE
         cells = [
-            f"{compare.ratio(found, form, measure.COLLECTIVE)[0]:.3f} ({compare.tally(found, form, measure.COLLECTIVE)})"
+            f"{compare.ratio(found, form, rival)[0]:.3f} ({compare.tally(found, form, rival)})"
             for found in kinds.values()
         ]
         rows.append((f"`{form}`", *cells))
@@ -190,8 +216,8 @@ def _gaps(cases: Cases, picture: Path) -> str:
     study_plots.draw_gaps(picture, {name: gaps_of(found, name) for name in shown if name in names})
     best_of_all = [min(values[0] for n, values in c.items() if n != "bound") / c["bound"][0] - 1 for c in found]
     note = (
-        f"The best policy of each instance is {sum(best_of_all) / len(best_of_all):.1%} above the bound on average: so much "
-        "at most is the bound's own looseness, and what no policy here finds."
+        f"The best policy of each instance is {sum(best_of_all) / len(best_of_all):.1%} above the bound on average: "
+        "what the bound lacks, and what no policy here finds."
     )
     head = ("policy", "mean gap", "median", f"within {GOAL:.0%}", "worst")
     return _table(head, rows) + f"\n\n{note}\n\n![Gaps to the lower bound](results/{picture.name})"
@@ -209,8 +235,8 @@ def _tiny(cases: Sequence[compare.Scores]) -> str:
     rows.sort()
     bound = [least / case["bound"][0] - 1 for case, least in zip(cases, best, strict=True)]
     note = (
-        f"{len(cases)} jobs. The best order's iteration is the bound in {sum(b <= compare.SAME for b in bound)} of them, and "
-        f"{sum(bound) / len(bound):.2%} above it on average."
+        f"{len(cases)} jobs. The best order's iteration is the bound in {sum(b <= compare.SAME for b in bound)} of them, "
+        f"and {sum(bound) / len(bound):.2%} above it on average."
     )
     head = ("policy", "iteration above the best order, mean", "as good as the best order", "worst")
     return note + "\n\n" + _table(head, [(name, f"{mean:.2%}", same, worst) for mean, name, same, worst in rows])

@@ -35,7 +35,7 @@ ORDER_SIGN = "in order: "
 SAME_WITHOUT_WEIGHTS = ("weighted", "job-priority", "random-order")
 """Policies that need weights to mean anything, and one without meaning: not run on whole jobs."""
 BOUND_INTERVALS, BOUND_PROGRAMS = 100, 200
-"""How finely time is cut, and linear programs spent, for the bound of one random set of groups; fewer where a policy has reached the bound."""
+"""How finely time is cut, and programs spent, to bound one random set of groups; fewer where a policy reaches it."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Section:
 
 
 def sections(scale: float = 1.0) -> Iterator[Section]:
-    """All families: each pattern alone and beside its like, all patterns mixed, groups alone, and those of Property 1."""
+    """All families: each pattern alone and beside its like, all mixed, groups alone, and those of Property 1."""
     for pattern in _random_jobs.PATTERNS:
         for jobs, words in ((1, "alone"), (2, "beside its like")):
             name = f"{pattern}, {words}"
@@ -166,7 +166,7 @@ def measure_groups(case: Case) -> dict[str, list[float]]:
 
 
 def measure_orders(case: Case) -> dict[str, list[float]]:
-    """Scores under some policies and `ORDERS` random orders of flows, to see whether less tardiness means shorter iterations."""
+    """Scores under some policies and `ORDERS` random orders of flows."""
     rng = random.Random(case.words)
     names = orders.flow_names(case.jobs)
     found = {name: run(case.jobs, case.network, name).to_list() for name in (FAIR, COLLECTIVE, GROUP, ECHELON)}

@@ -33,9 +33,9 @@ What the table below rests on, and what theory leads one to expect:
   most of the time, which is the staggered order. They part where sizes differ (a small collective overtakes a larger
   one that is wanted earlier: parameter pulls, prefetched layers), and where several jobs or groups compete.
 - **The literal order `tardiness`** ranks groups by the least maximum tardiness they can still have. That includes what
-  is already lost: a group that is late goes behind one that has just begun, which makes it later still. The sum that is to be
-  minimised gains nothing by it, because lateness that no decision can undo is a constant. `extra` leaves that
-  constant out, `remaining` looks at the bytes left only; both let work that is nearly done finish (shortest remaining
+  is already lost: a group that is late goes behind one that has just begun, which makes it later still. The sum that
+  is to be minimised gains nothing by it, because lateness that no decision can undo is a constant. `extra` leaves
+  that constant out, `remaining` looks at the bytes left only; both let work that is nearly done finish (shortest remaining
   first), which is what minimises a sum.
 - **Orders of stages instead of groups** (`due`, `job`) let an urgent stage of one group overtake a later stage of
   another: a group as a whole is too coarse a unit where its flows are wanted at times far apart. `job` also keeps one
@@ -48,15 +48,15 @@ beforehand, so that the sum of tardiness can be bounded from below (linear progr
 the bound lacks; policies do not know releases that are still to come, the bound does."""
 
 TINY = """\
-One job of at most five flows on one link, one iteration: all orders of flows are simulated, each served in that order as
-fast as its path allows. The best of them is an upper reference: a schedule that exists."""
+One job of at most five flows on one link, one iteration: all orders of flows are simulated, each served in that order
+as fast as its path allows. The best of them is an upper reference: a schedule that exists."""
 
 PROPERTY = """\
 The paper's Property 1 says that scheduling for least tardiness minimises completion times. For one EchelonFlow that
-holds all of a job's flows, with offsets derived from the DAG, there is a proof of a weaker statement: no step starts later than
-without a network by more than the tardiness (`tests/unit/test_property_1.py`), so tardiness bounds the loss. Beyond that it is
-a matter of counting. Every case is run under random orders of flows and some policies; for each two schedules of a case that differ
-in total tardiness: is the less tardy one's mean iteration time shorter, equal or longer? *Least tardy is shortest*:
+holds all of a job's flows, with offsets derived from the DAG, a weaker statement can be proven: no step starts later
+than without a network by more than the tardiness (`tests/unit/test_property_1.py`), so tardiness bounds the loss.
+Beyond that it is a matter of counting. Every case is run under random orders of flows and some policies; for each two
+schedules of a case that differ in total tardiness: is the less tardy one's mean iteration time shorter, equal or longer? *Least tardy is shortest*:
 cases whose least tardy schedule has the shortest iterations of all that were tried."""
 
 SMALLEST = """\

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from typer.testing import CliRunner
 
 from echelonflow import policies, topologies
 from echelonflow.dag import Compute, Group, Job, JobDag, Transfer
 from echelonflow.errors import InputError
+from experiments.cli import app
 from experiments.study import compare, document, measure, orders, store
 from simulator.fluid import simulate
 
@@ -148,7 +150,7 @@ def measured():
 
 def test_the_document_says_what_was_measured(tmp_path, measured):
     written = document.write(tmp_path, measured, list(measure.sections(0.01)))
-    assert [path.name for path in written] == ["results.md", "gap.png", "mixed.png", "patterns.png", "property-1.png"]
+    assert [path.name for path in written] == ["results.md", "mixed.png", "patterns.png", "gap.png", "property-1.png"]
     text = written[0].read_text()
     assert "mixed jobs' iterations take 0.500 [0.500, 0.500] of what they take under fair sharing" in text
     assert f"against Coflow `collective` {2 * 19} / 0 / 0 times" in text
@@ -163,6 +165,24 @@ def test_a_study_that_has_hardly_begun_is_not_written(tmp_path, measured):
     del measured[measure.MIXED, 0]
     with pytest.raises(InputError, match="section 'mixed' of the study has 1 measured cases; 2 are needed"):
         document.write(tmp_path, measured, list(measure.sections(0.01)))
+
+
+def test_the_command_stops_at_its_limit_and_says_what_is_left(tmp_path):
+    arguments = ["study", "--data", str(tmp_path / "s.jsonl"), "--docs", str(tmp_path / "docs"), "--limit", "0"]
+    found = CliRunner().invoke(app, arguments)
+    assert found.exit_code == 0, found.output
+    assert "cases are left; run again to go on" in found.output
+    assert not (tmp_path / "docs").exists()
+
+
+def test_the_command_writes_what_is_there(tmp_path, measured):
+    data = tmp_path / "s.jsonl"
+    data.write_text("".join(json.dumps(vars(case)) + "\n" for case in measured.values()))
+    arguments = ["study", "--data", str(data), "--docs", str(tmp_path / "docs"), "--limit", "0", "--keep"]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    text = (tmp_path / "docs" / "results.md").read_text()
+    assert f"{len(measured)} of {sum(section.cases for section in measure.sections())} random cases" in text
+    assert "versions of the code" not in text
 
 
 def test_agreement_counts_pairs_that_differ():
