@@ -78,3 +78,5 @@ class RunRecord:
     computes: list[ComputeRecord] = field(default_factory=list)
     flows: list[FlowRecord] = field(default_factory=list)
     decisions: list[DecisionRecord] = field(default_factory=list)
+    counters: dict[str, int] = field(default_factory=dict)
+    """What the policy's memory counted, if it has one."""

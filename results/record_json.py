@@ -47,4 +47,5 @@ def _run(data: dict[str, Any]) -> RunRecord:
         computes=[ComputeRecord(**compute) for compute in data["computes"]],
         flows=[FlowRecord(**flow) for flow in data["flows"]],
         decisions=[decision_from_dict(decision) for decision in data["decisions"]],
+        counters=dict(data.get("counters", {})),
     )

@@ -35,4 +35,5 @@ def simulate(
     source = TrainingJobs(jobs, network, record)
     Engine(source, policy, realism).run(on_progress)
     source.check_done()
+    record.counters.update(policy.counters())
     return record

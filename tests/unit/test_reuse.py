@@ -13,6 +13,7 @@ from echelonflow.messages import Declare, FlowDeclaration
 from echelonflow.reuse import OrderMemory
 from echelonflow.state import SchedulerState
 from results.metrics import iteration_rows
+from results.record_json import load_runs, save_runs
 from simulator.fluid import simulate
 from traffic import paradigms
 
@@ -32,7 +33,16 @@ def job(network):
 
 def run(jobs, network, text):
     policy = policies.load(text)
-    return [row.finish_s for row in iteration_rows(simulate(jobs, network, policy), jobs)], policy.counters()
+    record = simulate(jobs, network, policy)
+    assert record.counters == policy.counters()
+    return [row.finish_s for row in iteration_rows(record, jobs)], record.counters
+
+
+def test_counters_are_kept_with_a_run(network, job, tmp_path):
+    record = simulate([job], network, policies.load("echelonflow(reuse=iterations)"))
+    save_runs(tmp_path / "runs.json", [record])
+    assert load_runs(tmp_path / "runs.json")[0].counters == record.counters
+    assert record.counters["decisions"] > record.counters["recomputations"]
 
 
 @pytest.mark.parametrize("order", ["remaining", "tardiness", "job"])
