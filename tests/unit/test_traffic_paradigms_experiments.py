@@ -10,13 +10,13 @@ import pytest
 import experiments
 from echelonflow import policies
 from experiments import schema
-from results.metrics import iteration_rows
+from results.metrics import group_rows, iteration_rows
 from simulator.fluid import simulate
 from traffic import paradigms
 
 FILES = sorted((Path(experiments.__file__).parent / "paradigms").glob("*.yaml"))
 POLICIES = ("fair", "coflow(grouping=group)", "coflow(grouping=collective)", "echelonflow")
-FAIR = re.compile(r"#   (\S+) +fair +([0-9.]+) s +([0-9]+) %")
+FAIR = re.compile(r"#   (\S+) +fair +([0-9.]+) s +([0-9]+) % +([0-9.]+) s")
 SMALLEST = re.compile(r"# The smallest flow takes ([0-9]+) ms on an idle link\.")
 LEAST_FLOW_S = 0.05
 
@@ -40,14 +40,17 @@ def test_an_experiment_is_what_it_says(path):
     assert least_s >= LEAST_FLOW_S
     text = path.read_text(encoding="utf-8")
     assert SMALLEST.findall(text) == [f"{least_s * 1000:.0f}"]
-    rows = iteration_rows(simulate(experiment.jobs, experiment.network, policies.load("fair")), experiment.jobs)
-    said = {job: (float(seconds), int(percent)) for job, seconds, percent in FAIR.findall(text)}
+    record = simulate(experiment.jobs, experiment.network, policies.load("fair"))
+    rows, groups = iteration_rows(record, experiment.jobs), group_rows(record, experiment.jobs)
+    said = {job: tuple(map(float, figures)) for job, *figures in FAIR.findall(text)}
     assert set(said) == {job.name for job in experiment.jobs}
-    for name, (iteration_s, percent) in said.items():
+    for name, (iteration_s, percent, tardiness_s) in said.items():
         own = [row for row in rows if row.job == name]
         duration_s = sum(row.duration_s for row in own)
         exposed = sum(row.exposed_s for row in own) / duration_s
+        tardiness = [group.tardiness_s for group in groups if group.job == name]
         assert len(own) == 2
         assert 0.3 <= exposed <= 0.7
         assert duration_s / 2 == pytest.approx(iteration_s, abs=0.02)
         assert 100 * exposed == pytest.approx(percent, abs=1)
+        assert sum(tardiness) / len(tardiness) == pytest.approx(tardiness_s, abs=0.02)
