@@ -138,7 +138,7 @@ def test_what_is_not_on_the_network_is_passed_on_and_said(tmp_path):
 
 def test_operations_become_time_at_a_given_rate_only(tmp_path):
     path = chakra_file(tmp_path, 0, [comp(1, us=0, num_ops=3000)])
-    with pytest.raises(InputError, match="node 1 .'c1'.: has 3000 operations and no duration; set flops"):
+    with pytest.raises(InputError, match=r"node 1 .'c1'.: has 3000 operations and no duration; set flops"):
         read([path])
     assert iteration_times_without_network(read([path], flops=1e6).dag, 1)[0] == pytest.approx(0.003)
 
@@ -269,5 +269,5 @@ def test_files_of_another_kind_are_refused(tmp_path, data, words):
 
 def test_a_file_called_gz_must_be_packed(tmp_path):
     path = write(tmp_path, "t.0.et.gz", chakra_ring(tmp_path)[0].read_bytes())
-    with pytest.raises(InputError, match="is called .gz and is not packed by gzip"):
+    with pytest.raises(InputError, match=r"is called .gz and is not packed by gzip"):
         read([path])

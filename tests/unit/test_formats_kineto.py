@@ -201,9 +201,9 @@ def test_files_of_another_kind_are_refused(tmp_path, data, words):
 def test_ranks_must_be_said_and_differ(tmp_path):
     old = {"traceEvents": NCCL_STEP}
     path = write(tmp_path, "old.json", json.dumps(old))
-    with pytest.raises(InputError, match="has no distributedInfo.world_size; set ranks"):
+    with pytest.raises(InputError, match=r"has no distributedInfo.world_size; set ranks"):
         read([path])
-    with pytest.raises(InputError, match="has no distributedInfo.rank; set symmetric"):
+    with pytest.raises(InputError, match=r"has no distributedInfo.rank; set symmetric"):
         read([path], ranks=2)
     assert read([path], ranks=2, symmetric=True).dag.ranks == 2
     twice = kineto_files(tmp_path, NCCL_STEP)[:1] * 2

@@ -55,7 +55,7 @@ def test_astra_sims_resnet_has_its_54_layers():
 def test_simais_files_with_either_header():
     assert read("simai", "aicb/SimAI_example_microAllReduce.txt").dag.ranks == 8
     assert read("simai", "aicb/L7B-M1-C04_Llama7B_megatron_tp2_pp1_mbs1_A100.txt", ranks=4).dag.ranks == 4
-    with pytest.raises(InputError, match="header .line 2. says 1789 layers and there are 38"):
+    with pytest.raises(InputError, match=r"header .line 2. says 1789 layers and there are 38"):
         read("simai", "aicb/SimAI_example_workload_analytical.head40.txt", empty="drop")
     with pytest.raises(InputError, match="line 10: the input-gradient REDUCESCATTER has 0 bytes"):
         read("simai", "aicb/SimAI_example_workload_analytical.head40.txt")

@@ -249,7 +249,7 @@ def _arranged(dag: JobDag) -> JobDag:
     for group in dag.groups:
         ordered = tuple(sorted(group.transfers, key=lambda name: offsets[name]))
         groups.append(dataclasses.replace(group, transfers=ordered, offsets_s=tuple(offsets[n] for n in ordered)))
-    return dataclasses.replace(dag, groups=tuple(groups))
+    return dag.with_groups(groups)
 
 
 def _one_at_a_time(dag: JobDag) -> JobDag:
