@@ -45,23 +45,27 @@ class JobProgress:
         """Note that a step (owned or not) has finished; returns the owned steps that became ready."""
         if name in self._owned:
             self._unfinished -= 1
-        ready = [key for f in self._job.dag.followers[name] if (key := self._satisfy(iteration, f))]
+        ready: list[StepKey] = []
+        for follower in self._job.dag.followers[name]:
+            self._satisfy(iteration, follower, ready)
         if iteration + 1 < self._job.iterations:
-            later = self._job.dag.next_followers[name]
-            ready += [key for f in later if (key := self._satisfy(iteration + 1, f))]
+            for follower in self._job.dag.next_followers[name]:
+                self._satisfy(iteration + 1, follower, ready)
         return ready
 
-    def _satisfy(self, iteration: int, name: str) -> StepKey | None:
+    def _satisfy(self, iteration: int, name: str, ready: list[StepKey]) -> None:
+        """One thing less that the step waits for; appended to `ready` if that was the last, and it is owned."""
         if name not in self._owned:
-            return None
+            return
         key = (iteration, name)
-        if key not in self._waiting:
+        left = self._waiting.get(key)
+        if left is None:
             before = self._job.dag.previous[name] if iteration > 0 else ()
-            self._waiting[key] = len(self._job.dag.by_name[name].after) + len(before)
-        self._waiting[key] -= 1
-        if self._waiting[key] < 0:
+            left = len(self._job.dag.by_name[name].after) + len(before)
+        if left <= 0:
             raise RunError(f"step {name!r} of iteration {iteration} was satisfied more often than it has dependencies")
-        if self._waiting[key] > 0:
-            return None
-        del self._waiting[key]
-        return key
+        if left > 1:
+            self._waiting[key] = left - 1
+        else:
+            self._waiting.pop(key, None)
+            ready.append(key)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from echelonflow.dag import Compute, Job, Transfer
+from echelonflow.dag import Compute, Job, Step
 from echelonflow.declare import declarations
 from echelonflow.errors import RunError
 from echelonflow.messages import FlowDeclaration
@@ -24,6 +25,18 @@ _BEGIN: StepKey = (0, "")
 """In the calendar: the job starts."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What is asked of a step again in every iteration."""
+
+    duration_s: float
+    """Of what does not touch the network: a computation, or a transfer within a host, which takes no time."""
+    compute: tuple[str, int, str] | None
+    """Kind, rank and host of a computation."""
+    flow: tuple[FlowDeclaration, str, str] | None
+    """Declaration, group and group's kind of a transfer over the network."""
+
+
 class TrainingJobs:
     """All iterations of some jobs. Writes what happens into a run record."""
 
@@ -32,12 +45,11 @@ class TrainingJobs:
         self._progress = [JobProgress(job) for job in jobs]
         self._state = SchedulerState(network)
         self._record = record
-        place = {job.name: i for i, job in enumerate(jobs)}
-        self._declared: list[dict[str, tuple[FlowDeclaration, str, str]]] = [{} for _ in jobs]
+        declared: dict[tuple[str, str], tuple[FlowDeclaration, str, str]] = {}
         for group in declarations(jobs):
             self._state.declare(group)
-            for flow in group.flows:
-                self._declared[place[group.job]][flow.flow] = (flow, group.group, group.kind)
+            declared.update({(group.job, flow.flow): (flow, group.group, group.kind) for flow in group.flows})
+        self._steps = [{step.name: _step(job, step, declared) for step in job.dag.steps} for job in jobs]
         self._calendar: list[tuple[float, int, int, StepKey, float]] = []
         """Heap of (end, sequence number, job, step, start): computations under way."""
         self._sequence = 0
@@ -72,7 +84,7 @@ class TrainingJobs:
             i, key, release_s = self._in_flight.pop(h)
             self._state.finish(key, now_s)
             job, iteration, name = key
-            d, group, kind = self._declared[i][name]
+            d, group, kind = self._flow(i, name)
             self._record.flows.append(
                 FlowRecord(
                     job, iteration, name, group, kind, d.coflow, d.src_host, d.dst_host, d.src_port, d.dst_port,
@@ -102,24 +114,26 @@ class TrainingJobs:
             self._begin(i, progress.start(), now_s)
             return
         iteration, name = key
-        step = job.dag.by_name[name]
-        if isinstance(step, Compute):
-            host = job.placement[step.rank]
-            self._record.computes.append(
-                ComputeRecord(job.name, iteration, name, step.kind, step.rank, host, start_s, now_s)
-            )
+        compute = self._steps[i][name].compute
+        if compute is not None:
+            kind, rank, host = compute
+            self._record.computes.append(ComputeRecord(job.name, iteration, name, kind, rank, host, start_s, now_s))
         self._begin(i, progress.finish(iteration, name), now_s)
 
-    def _begin(self, i: int, steps: list[StepKey], now_s: float) -> None:
-        job = self._jobs[i]
-        for key in steps:
+    def _begin(self, i: int, keys: list[StepKey], now_s: float) -> None:
+        steps, job = self._steps[i], self._jobs[i].name
+        for key in keys:
             iteration, name = key
-            step = job.dag.by_name[name]
-            if isinstance(step, Transfer) and not job.is_local(step):
-                self._release(i, (job.name, iteration, name), step.size_bytes, now_s)
+            step = steps[name]
+            if step.flow is not None:
+                self._release(i, (job, iteration, name), step.flow[0].size_bytes, now_s)
             else:
-                duration_s = step.duration_s if isinstance(step, Compute) else 0.0
-                self._schedule(now_s + duration_s, i, key, now_s)
+                self._schedule(now_s + step.duration_s, i, key, now_s)
+
+    def _flow(self, i: int, name: str) -> tuple[FlowDeclaration, str, str]:
+        flow = self._steps[i][name].flow
+        assert flow is not None, "only flows over the network end as flows"
+        return flow
 
     def _release(self, i: int, key: FlowKey, size_bytes: int, now_s: float) -> None:
         slot = self._state.release(key, now_s)
@@ -128,6 +142,12 @@ class TrainingJobs:
         self._released.append((self._handles, float(size_bytes)))
         self._in_flight[self._handles] = (i, key, now_s)
         self._handles += 1
+
+
+def _step(job: Job, step: Step, declared: Mapping[tuple[str, str], tuple[FlowDeclaration, str, str]]) -> _Step:
+    if isinstance(step, Compute):
+        return _Step(step.duration_s, (step.kind, step.rank, job.placement[step.rank]), None)
+    return _Step(0.0, None, declared.get((job.name, step.name)))  # one within a host is not declared
 
 
 def _set(column: Ints, row: int, value: int) -> Ints:
