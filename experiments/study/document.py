@@ -81,9 +81,13 @@ def _in_short(cases: Cases) -> str:
     mixed, everything = cases[measure.MIXED], _whole_jobs(cases)
     best = min(_orders(mixed), key=lambda name: compare.ratio(mixed, name, measure.FAIR)[0])
     lines = []
-    for name in dict.fromkeys((measure.ECHELON, best)):
+    default = measure.default_form()
+    for name in dict.fromkeys((default, best)):
+        words = (
+            {default: " (the default)", best: " (the best order here)"}[name] if default != best else " (the default)"
+        )
         lines.append(
-            f"`{name}`{'' if name != best else ' (of its orders the best here)'}: mixed jobs' iterations take "
+            f"`{name}`{words}: mixed jobs' iterations take "
             f"{_text(compare.ratio(mixed, name, measure.FAIR))} of what they take under fair sharing, "
             f"{_text(compare.ratio(mixed, name, measure.COLLECTIVE))} of Coflow properly grouped (`collective`), "
             f"{_text(compare.ratio(mixed, name, measure.GROUP))} of whole-group Coflow."
@@ -93,11 +97,11 @@ def _in_short(cases: Cases) -> str:
             f"Over all {len(everything)} cases with whole jobs it wins, ties and loses against Coflow `collective` "
             f"{against} times (a tie is within {compare.TIE:.1%})."
         )
-    gap = estimate(gaps_of(cases[measure.GROUPS], measure.ECHELON))
+    gap = estimate(gaps_of(cases[measure.GROUPS], default))
     assert gap is not None
     lines.append(
-        f"On {gap.n} random sets of groups the sum of tardiness of `{measure.ECHELON}` is "
-        f"{compare.mean_gap(cases[measure.GROUPS], measure.ECHELON):.1%} above the lower bound on average "
+        f"On {gap.n} random sets of groups the sum of tardiness of `{default}` is "
+        f"{compare.mean_gap(cases[measure.GROUPS], default):.1%} above the lower bound on average "
         f"(median {gap.median:.1%}; goal: under {GOAL:.0%})."
     )
     alone, two = (compare.agreement(cases[name]) for name in (measure.ONE_JOB, measure.TWO_JOBS))
@@ -146,7 +150,8 @@ def _patterns(cases: Cases, picture: Path) -> str:
     families = [name for name in cases if name not in apart]
     forms = _orders(cases[measure.MIXED])
     best = min(forms, key=lambda name: compare.ratio(cases[measure.MIXED], name, measure.FAIR)[0])
-    names = list(dict.fromkeys((measure.FAIR, measure.GROUP, measure.ECHELON, best)))
+    default, literal = measure.default_form(), measure.LITERAL
+    names = list(dict.fromkeys((measure.FAIR, measure.GROUP, literal, default, best)))
     rows, lines = [], []
     for family in families:
         found = cases[family]
@@ -158,7 +163,7 @@ def _patterns(cases: Cases, picture: Path) -> str:
                 family,
                 str(len(found)),
                 *(_text(ratios[name]) for name in names),
-                str(compare.tally(found, measure.ECHELON, measure.COLLECTIVE)),
+                str(compare.tally(found, default, measure.COLLECTIVE)),
                 f"`{_order_of(winner)}` {compare.ratio(found, winner, measure.COLLECTIVE)[0]:.3f}",
             )
         )
@@ -167,7 +172,7 @@ def _patterns(cases: Cases, picture: Path) -> str:
         "family",
         "cases",
         *(f"`{name}`" for name in names),
-        f"`{measure.ECHELON}` wins / ties / losses",
+        "default wins / ties / losses",
         "best order",
     )
     return _table(head, rows) + f"\n\n![Iteration time by family](results/{picture.name})"
@@ -212,7 +217,9 @@ def _gaps(cases: Cases, picture: Path) -> str:
         average = f"{compare.mean_gap(found, name):.1%} [{mean.low:.1%}, {mean.high:.1%}]"
         rows.append((f"`{name}`", average, f"{mean.median:.1%}", f"{near:.0%}", f"{max(gaps):.0%}"))
     forms = [name for name in names if name.startswith(measure.ECHELON)]
-    shown = dict.fromkeys((forms[0], measure.ECHELON, measure.COLLECTIVE, measure.GROUP, "srpt", measure.FAIR))
+    shown = dict.fromkeys(
+        (forms[0], measure.default_form(), measure.LITERAL, measure.COLLECTIVE, measure.GROUP, "srpt", measure.FAIR)
+    )
     study_plots.draw_gaps(picture, {name: gaps_of(found, name) for name in shown if name in names})
     best_of_all = [min(values[0] for n, values in c.items() if n != "bound") / c["bound"][0] - 1 for c in found]
     note = (

@@ -28,6 +28,8 @@ FAIR = "fair"
 COLLECTIVE = "coflow(grouping=collective)"
 GROUP = "coflow(grouping=group)"
 ECHELON = "echelonflow"
+LITERAL = "echelonflow(order=tardiness,within=strict)"
+"""The paper's own order, literally."""
 ORDERS = 12
 """Random orders of flows that are tried on a case."""
 TINY_FLOWS = 5
@@ -77,9 +79,17 @@ def run(jobs: Sequence[Job], network: Network, policy: str) -> Score:
 
 
 def forms() -> list[str]:
-    """Every form of EchelonFlow: all words of its options `order` and `within`, the default first."""
+    """Every form of EchelonFlow, by all words of its options `order` and `within`: named in full, for defaults change."""
     words = [policies.options_of(ECHELON)[option].split(" (default")[0].split("|") for option in ("order", "within")]
-    return [ECHELON, *(f"{ECHELON}(order={order},within={within})" for order, within in itertools.product(*words))]
+    return [f"{ECHELON}(order={order},within={within})" for order, within in itertools.product(*words)]
+
+
+def default_form() -> str:
+    """The form that `echelonflow` without options is, named in full."""
+    defaults = [
+        policies.options_of(ECHELON)[option].partition("(default ")[2].rstrip(")") for option in ("order", "within")
+    ]
+    return "{}(order={},within={})".format(ECHELON, *defaults)
 
 
 def roster() -> list[str]:
@@ -169,7 +179,7 @@ def measure_orders(case: Case) -> dict[str, list[float]]:
     """Scores under some policies and `ORDERS` random orders of flows."""
     rng = random.Random(case.words)
     names = orders.flow_names(case.jobs)
-    found = {name: run(case.jobs, case.network, name).to_list() for name in (FAIR, COLLECTIVE, GROUP, ECHELON)}
+    found = {name: run(case.jobs, case.network, name).to_list() for name in (FAIR, COLLECTIVE, GROUP, default_form())}
     for number in range(ORDERS):
         rng.shuffle(names)
         found[f"order {number}"] = run_order(case, names).to_list()

@@ -19,7 +19,9 @@ are against Coflow `collective`, by mean iteration time."""
 
 PATTERNS = """\
 Mean iteration time relative to Coflow `collective`; below 1 is better than it. *Alone*: one job. *Beside its like*: two
-jobs of the same pattern. The last column is the order of EchelonFlow that was best in that family, with its ratio."""
+jobs of the same pattern. Wins, ties and losses are those of EchelonFlow's
+default form; the last column is its order that was best in that family, with its ratio. `tardiness` is the paper's own
+order."""
 
 WHY = """\
 What the table below rests on, and what theory leads one to expect:
