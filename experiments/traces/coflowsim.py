@@ -106,7 +106,9 @@ def _ends(snapshot: Snapshot, flows: Ints) -> tuple[Ints, Ints]:
 def _load(snapshot: Snapshot, flows: Ints, amount: Floats) -> Floats:
     """What `flows` bring to each link if each brings its `amount`."""
     out, into = _ends(snapshot, flows)
-    load: Floats = np.bincount(np.concatenate((out, into)), weights=np.tile(amount, 2), minlength=snapshot.links)
+    load: Floats = np.zeros(snapshot.links)
+    np.add.at(load, out, amount)
+    np.add.at(load, into, amount)
     return load
 
 
