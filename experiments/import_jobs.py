@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from echelonflow.errors import InputError
 from experiments.files import find_file
 from experiments.options import bind
-from traffic import formats
+from traffic import formats, traces
 
 
 class ImportSpec(BaseModel):
@@ -32,14 +32,22 @@ def import_job(spec: ImportSpec, folder: Path) -> formats.Imported:
 
 def import_files(name: str, paths: Sequence[Path], options: Mapping[str, Any]) -> formats.Imported:
     """The job in `paths` of format `name`, options as a user writes them in an experiment file."""
-    reader = formats.load(name).read
-    return formats.read(name, paths, bind(reader, options, given=("paths",)))
+    return formats.read(name, paths, bind(_reader(name), options, given=("paths",)))
 
 
 def options_from_text(name: str, texts: Mapping[str, str]) -> dict[str, Any]:
     """Options of format `name` from text, as the command line has them, each as the type that the format takes."""
-    hints = typing.get_type_hints(formats.load(name).read)
+    hints = typing.get_type_hints(_reader(name))
     return {key: _typed(text, str(hints.get(key, "str"))) for key, text in texts.items()}
+
+
+def _reader(name: str) -> Callable[..., formats.Imported]:
+    if name in traces.names():
+        raise InputError(
+            f"{name} is a trace of Coflows, not a job: name it in an experiment (jobs: trace), which runs it as it is"
+        )
+    reader: Callable[..., formats.Imported] = formats.load(name).read
+    return reader
 
 
 def _typed(text: str, hint: str) -> Any:

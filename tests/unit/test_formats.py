@@ -133,6 +133,13 @@ def test_unknown_formats_are_refused_with_those_that_there_are():
         formats.read("onnx", [], {})
 
 
+def test_traces_of_coflows_are_no_jobs_and_the_message_says_where_they_go(tmp_path):
+    with pytest.raises(InputError, match=r"coflow-benchmark is a trace of Coflows, not a job: .*jobs: trace"):
+        import_files("coflow-benchmark", [], {})
+    with pytest.raises(InputError, match="is a trace of Coflows"):
+        options_from_text("sincronia", {})
+
+
 def test_the_command_converts_says_what_it_did_and_refuses_what_it_cannot(tmp_path):
     graph = write(tmp_path, "g.txt", PIPEDREAM)
     out = tmp_path / "job.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import random
 import tempfile
 from pathlib import Path
@@ -11,10 +12,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from echelonflow.dag import to_dict
 from echelonflow.errors import InputError
-from tests.unit.format_files import valid_files, write
+from tests.unit.format_files import GLOO_STEP, NCCL_STEP, chakra_ring, kineto, valid_files, write
 from traffic import formats
 from traffic.formats import _builder, _files
+from traffic.formats import _chakra_messages as messages
+from traffic.formats._chakra_job import MARK
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 REAL = {
@@ -120,6 +124,63 @@ def test_real_files_with_faults(name, seed):
             data = mutated(data, seed) if i == seed % len(files) else data
             paths.append(write(Path(folder), Path(file).name.removesuffix(".gz"), data))
         survive(name, paths, options)
+
+
+ODD = [
+    None,
+    True,
+    -1,
+    0,
+    0.5,
+    1e308,
+    float("nan"),
+    float("inf"),
+    10**400,
+    "",
+    "x",
+    "1",
+    [],
+    [[]],
+    [1, [2]],
+    {},
+    {"a": []},
+]
+
+
+def with_an_odd_value(tree, chance):
+    """`tree` (JSON) with something of another kind somewhere in it."""
+    place = tree
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = chance.choice(keys)
+        if isinstance(place[key], (dict, list)) and place[key] and chance.random() < 0.85:
+            place = place[key]
+            continue
+        place[key] = chance.choice(ODD)
+        return tree
+
+
+@pytest.mark.parametrize("kind", ["nccl", "gloo", "job", "chakra"])
+@settings(MUTATIONS, max_examples=150)
+@given(seed=st.integers(0, 1 << 32))
+def test_values_of_another_kind(kind, seed):
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if kind in ("nccl", "gloo"):
+            tree = with_an_odd_value(json.loads(json.dumps(kineto(NCCL_STEP if kind == "nccl" else GLOO_STEP))), chance)
+            survive("kineto", [write(folder, "k.json", json.dumps(tree))], {"symmetric": True})
+            return
+        dag = formats.read("chakra", chakra_ring(folder), {}).dag
+        if kind == "job":
+            tree = with_an_odd_value(json.loads(json.dumps(to_dict(dag))), chance)
+            survive("job", [write(folder, "j.json", json.dumps(tree))], {})
+            return
+        paths = formats.write_chakra(dag, folder / "o")
+        metadata, nodes = messages.read(paths[0])
+        mark = with_an_odd_value(json.loads(str(metadata[MARK])), chance)
+        write(folder, "o.0.et", messages.encode({MARK: json.dumps(mark)}, iter(nodes)))
+        survive("chakra", paths, {})
 
 
 def test_a_file_that_unpacks_without_end_is_refused_at_a_limit(tmp_path):

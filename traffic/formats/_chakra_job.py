@@ -94,7 +94,7 @@ def restored(dag: JobDag, mark: Mapping[str, Any], order: Sequence[str], path: P
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{path}: its metadata's {MARK} is malformed: {error!r}") from None
 
 

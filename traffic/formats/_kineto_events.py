@@ -75,7 +75,7 @@ class _Event:
     where: str
     name: str
     category: str
-    thread: Any
+    thread: str
     start_s: float
     end_s: float
     arguments: dict[str, Any]
@@ -185,7 +185,7 @@ def _event(path: Path, index: int, entry: Any, zero_us: float) -> _Event | None:
     arguments = entry.get("args")
     begin_s = (start - zero_us) * _MICROSECOND
     return _Event(
-        where, name, str(entry.get("cat", "")), entry.get("tid"), begin_s, begin_s + duration * _MICROSECOND,
+        where, name, str(entry.get("cat", "")), repr(entry.get("tid")), begin_s, begin_s + duration * _MICROSECOND,
         arguments if isinstance(arguments, dict) else {},
     )  # fmt: skip
 
@@ -219,12 +219,14 @@ def _element_bytes(event: _Event, dtype: Any) -> int:
 
 
 def _of_nccl(kernels: Sequence[_Event], events: Sequence[_Event], world: _World) -> list[Communication]:
-    calls = {e.arguments.get("External id"): e for e in events if e.name == "record_param_comms"} if kernels else {}
+    calls = (
+        {repr(e.arguments.get("External id")): e for e in events if e.name == "record_param_comms"} if kernels else {}
+    )
     found = []
     for event in sorted(kernels, key=lambda e: e.start_s):
         told = event
         if "Collective name" not in event.arguments:
-            told = calls.get(event.arguments.get("External id"), event)
+            told = calls.get(repr(event.arguments.get("External id")), event)
         a = told.arguments
         if "Collective name" not in a:
             raise event.fault(
@@ -247,7 +249,7 @@ def _of_nccl(kernels: Sequence[_Event], events: Sequence[_Event], world: _World)
 def _of_gloo(annotations: Sequence[_Event], events: Sequence[_Event], world: _World) -> list[Communication]:
     if len(world.groups) > 1:
         raise annotations[0].fault("there are several process groups, and Gloo's events do not say which is theirs")
-    calls: dict[tuple[Kind, Any], list[_Event]] = defaultdict(list)
+    calls: dict[tuple[Kind, str], list[_Event]] = defaultdict(list)
     for e in sorted(events, key=lambda e: e.start_s):
         for kind, name in (("send", "c10d::send"), ("recv", "c10d::recv_")):
             if e.name == name:
@@ -314,7 +316,7 @@ def _on_cpu(events: Sequence[_Event]) -> list[Span]:
     by_thread: dict[str, list[_Event]] = defaultdict(list)
     for event in events:
         if event.category == "cpu_op":
-            by_thread[repr(event.thread)].append(event)
+            by_thread[event.thread].append(event)
     spans: list[Span] = []
     for found in by_thread.values():
         calls = _union([(e.start_s, e.end_s) for e in found if e.name.startswith(("c10d::", "record_param_comms"))])
