@@ -40,7 +40,8 @@ def check(allocation: Allocation, snapshot: Snapshot, policy: str) -> None:
         raise PolicyError(
             f"policy {policy}: valid_until_s is {allocation.valid_until_s}, not after now ({snapshot.now_s})"
         )
-    load = np.bincount(snapshot.path_link, weights=rates[snapshot.hop_flow()], minlength=snapshot.links)
+    by_hop = np.repeat(rates, np.diff(snapshot.path_start))
+    load = np.bincount(snapshot.path_link, weights=by_hop, minlength=snapshot.links)
     over = np.flatnonzero(load > snapshot.capacity_Bps * (1 + FEASIBILITY_TOLERANCE))
     if over.size:
         link = int(over[np.argmax(load[over] / snapshot.capacity_Bps[over])])

@@ -36,22 +36,34 @@ def dense_rank(keys: Sequence[Ints]) -> Ints:
     """Place of each row when ordered by the first key, then the next, ...; equal rows share a place."""
     if len(keys[0]) == 0:
         return np.zeros(0, np.int64)
-    words = _packed(keys)
+    first, length = _runs(keys)
+    words = _packed([key[first] for key in keys])
     while len(words) > 1:
         shorter = _packed([_places(words[0]), *words[1:]])
         words = shorter if len(shorter) < len(words) else _packed([_places(word) for word in words])
-    return _places(words[0])
+    return np.repeat(_places(words[0]), length)
+
+
+def _runs(keys: Sequence[Ints]) -> tuple[Ints, Ints]:
+    """First row and length of each run of rows with equal keys: rows of a group, of a stage are often neighbours."""
+    new = np.ones(len(keys[0]), bool)
+    new[1:] = keys[0][1:] != keys[0][:-1]
+    for key in keys[1:]:
+        new[1:] |= key[1:] != key[:-1]
+    first = np.flatnonzero(new)
+    return first, np.diff(first, append=len(new))
 
 
 def _places(key: Ints) -> Ints:
     """Dense rank by one key."""
-    order = np.argsort(key)
-    ordered = key[order]
-    new = np.zeros(len(key), np.int64)
+    first, length = _runs([key])
+    order = np.argsort(key[first])
+    ordered = key[first][order]
+    new = np.zeros(len(first), np.int64)
     new[1:] = ordered[1:] != ordered[:-1]
-    rank = np.empty(len(key), np.int64)
+    rank = np.empty(len(first), np.int64)
     rank[order] = np.cumsum(new)
-    return rank
+    return np.repeat(rank, length)
 
 
 def _packed(keys: Sequence[Ints]) -> list[Ints]:
@@ -59,12 +71,16 @@ def _packed(keys: Sequence[Ints]) -> list[Ints]:
     words: list[Ints] = []
     room = 0
     for key in keys:
-        least = int(key.min())
-        bits = (int(key.max()) - least).bit_length()
+        least, most = int(key.min()), int(key.max())
+        short = key
+        if most - least > len(key) and 4 * len(_runs([key])[0]) <= len(key):  # few different values, easily ranked
+            short = _places(key)
+            least, most = 0, int(short.max())
+        bits = (most - least).bit_length()
         if words and bits <= room:
-            words[-1] = (words[-1] << bits) | (key - least)
+            words[-1] = (words[-1] << bits) | (short - least)
         else:
-            words.append(key - least if bits < _WORD_BITS else key)
+            words.append(short - least if bits < _WORD_BITS else short)
             room = _WORD_BITS
         room -= bits
     return words
@@ -281,15 +297,17 @@ def least_tardiness_s(snapshot: Snapshot) -> Floats:
     are not counted: their release may come too late to matter.
     """
     tau: Floats = snapshot.groups.incurred_tardiness_s.copy()
-    groups = sets_of(snapshot.group, len(tau))
-    ideal = snapshot.ideal_finish_s[groups.rows]
-    new = np.zeros(len(ideal), bool)
-    new[groups.start[:-1][groups.start[:-1] < len(ideal)]] = True
-    if np.any((ideal[1:] < ideal[:-1]) & ~new[1:]):  # most often they are in order already
-        order = np.lexsort((ideal, snapshot.group[groups.rows]))
-        groups = Stages(groups.start, groups.rows[order])
-    _lateness(snapshot, groups, snapshot.ideal_finish_s - snapshot.now_s, tau)
+    _lateness(snapshot, by_ideal_finish(snapshot), snapshot.ideal_finish_s - snapshot.now_s, tau)
     return tau
+
+
+def by_ideal_finish(snapshot: Snapshot) -> Stages:
+    """The flows of each group in order of ideal finish time."""
+    groups = sets_of(snapshot.group, len(snapshot.groups.id))
+    ideal, group = snapshot.ideal_finish_s[groups.rows], snapshot.group[groups.rows]
+    if np.any((ideal[1:] < ideal[:-1]) & (group[1:] == group[:-1])):  # most often they are in order already
+        return Stages(groups.start, groups.rows[np.lexsort((ideal, group))])
+    return groups
 
 
 def _lateness(snapshot: Snapshot, sets: Stages, slack_s: Floats, worst_s: Floats) -> None:

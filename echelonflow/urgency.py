@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from echelonflow import kernels
-from echelonflow.fill import dense_rank, effective_bottleneck_s, least_tardiness_s, quantised, sets_of
+from echelonflow.fill import by_ideal_finish, dense_rank, effective_bottleneck_s, least_tardiness_s, quantised
 from echelonflow.snapshot import Floats, Ints, Snapshot
 
 _NEVER = np.iinfo(np.int64).max
@@ -56,9 +56,8 @@ def stage_bottleneck_s(snapshot: Snapshot) -> Floats:
     if snapshot.flows == 0:
         return np.zeros(0)
     ideal = quantised(snapshot.ideal_finish_s)
-    order = np.argsort(ideal, kind="stable")
-    sets = sets_of(snapshot.group[order], len(snapshot.groups.id))
-    rows = order[sets.rows]
+    sets = by_ideal_finish(snapshot)
+    rows = sets.rows
     needed_s = np.zeros(snapshot.flows)
     kernels.needed(
         sets.start, rows, *map(np.ascontiguousarray, (snapshot.path_start, snapshot.path_link)),
@@ -72,26 +71,14 @@ def stage_bottleneck_s(snapshot: Snapshot) -> Floats:
     return of_stage
 
 
-def running_maximum(values: Floats, group: Ints) -> Floats:
-    """The largest value up to each row within its group; rows are in order of group, exact to the bit.
-
-    So a group keeps its order.
-    """
-    ordered = np.sort(values)
-    place = np.searchsorted(ordered, values) + group * len(values)
-    largest: Floats = ordered[np.maximum.accumulate(place) - group * len(values)]
-    return largest
-
-
-def modified_due_s(snapshot: Snapshot, needed_s: Floats) -> Floats:
+def modified_due_s(snapshot: Snapshot) -> Floats:
     """For each flow, when its stage should end, from now: when it is due, or as soon as it can if that is later.
 
     The modified due date of Baker and Bertrand (J. Operations Management, 1982) for the sum of tardiness on one
     machine, with the stage as the task: earliest due date first among those that can be in time, shortest first
-    among those that cannot. `needed_s` is what each flow's stage needs (`stage_bottleneck_s`), its group's stages
-    before it included. Positive.
+    among those that cannot. What a stage needs includes its group's stages before it. Positive.
     """
-    return np.maximum(needed_s, snapshot.ideal_finish_s - snapshot.now_s)
+    return np.maximum(stage_bottleneck_s(snapshot), snapshot.ideal_finish_s - snapshot.now_s)
 
 
 def weighted(key_s: Floats, weight: Floats) -> Ints:
