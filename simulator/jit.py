@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 from collections.abc import Callable
 from typing import TypeVar
@@ -11,12 +12,7 @@ from echelonflow.kernels import PLAIN_VARIABLE
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
-try:
-    from numba import njit
-except ImportError:
-    njit = None
-
-COMPILED = njit is not None and not os.environ.get(PLAIN_VARIABLE)
+COMPILED = importlib.util.find_spec("numba") is not None and not os.environ.get(PLAIN_VARIABLE)
 """Whether kernels are compiled."""
 
 
@@ -24,6 +20,8 @@ def jit(kernel: Kernel) -> Kernel:
     """`kernel`, compiled when it is first called and kept on disk."""
     if not COMPILED:
         return kernel
+    from numba import njit
+
     compiled: Kernel
     with contextlib.suppress(RuntimeError):  # neither the package's folder nor the user's cache can be written
         compiled = njit(cache=True)(kernel)

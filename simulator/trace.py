@@ -15,7 +15,6 @@ from echelonflow.coflow_trace import CoflowTrace, TraceRecord
 from echelonflow.network import Cable, Network
 from echelonflow.policies import Policy
 from echelonflow.snapshot import CoflowTable, Floats, GroupTable, Ints, JobTable, Snapshot
-from simulator import coflow_sharing, fair_sharing
 from simulator.engine import Engine
 from simulator.flows import Flows
 from simulator.jit import COMPILED
@@ -168,6 +167,8 @@ class _TraceSource:
 
     def run_fair(self) -> int:
         """End all flows as `fair` lets them; returns the number of events."""
+        from simulator import fair_sharing  # loads the compiler
+
         distinct, which = self._paths.distinct()
         self._ended_s, events = fair_sharing.finish_times(
             distinct, which, self._size_bytes, self._arrival_s, self._first, self._capacity_Bps
@@ -176,6 +177,8 @@ class _TraceSource:
 
     def run_coflow(self) -> int:
         """End all flows as `coflow` lets them; returns the number of events."""
+        from simulator import coflow_sharing  # loads the compiler
+
         self._ended_s, events = coflow_sharing.finish_times(
             self._paths, self._size_bytes, self._first, self._arrival_s, self._id, self._weight, self._capacity_Bps
         )

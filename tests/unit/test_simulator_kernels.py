@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 
 import numpy as np
@@ -56,7 +57,7 @@ def _uncompiled(module, monkeypatch):
 def plain(monkeypatch):
     """Kernels are used, uncompiled, for traces of any size."""
     for module in (fair_sharing, coflow_sharing):
-        monkeypatch.setattr(trace, module.__name__.rpartition(".")[2], _uncompiled(module, monkeypatch))
+        monkeypatch.setattr(module.__name__, _uncompiled(module, monkeypatch))
     monkeypatch.setattr(trace, "COMPILED", True)
 
 
@@ -112,7 +113,7 @@ def test_uncompiled_the_results_are_the_same_bit_for_bit(module, run, seed, monk
     compiled = trace._TraceSource(random_trace(seed), LEAF_SPINE)
     events = getattr(compiled, run)()
     plain = trace._TraceSource(random_trace(seed), LEAF_SPINE)
-    monkeypatch.setattr(trace, module.__name__.rpartition(".")[2], _uncompiled(module, monkeypatch))
+    monkeypatch.setattr(module.__name__, _uncompiled(module, monkeypatch))
     assert getattr(plain, run)() == events
     np.testing.assert_array_equal(plain._ended_s, compiled._ended_s)
 
@@ -124,3 +125,8 @@ def test_sums_of_very_different_sizes_keep_their_small_parts(plain, monkeypatch)
     given = CoflowTrace(np.array([1]), np.zeros(1), *columns)
     quick, slow = both("coflow", given, SWITCH, monkeypatch)
     np.testing.assert_allclose(quick.flow_finish_s, slow.flow_finish_s, rtol=1e-9)
+
+
+def test_light_programs_do_not_load_the_compiler():
+    words = "import sys, experiments.runner; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", words], check=False).returncode == 0
