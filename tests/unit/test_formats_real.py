@@ -9,6 +9,7 @@ import pytest
 from echelonflow.dag import Job
 from echelonflow.errors import InputError
 from traffic import formats
+from traffic.formats import _chakra_messages as messages
 from traffic.plan import check_observable
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -69,3 +70,21 @@ def test_chakras_samples_and_one_with_ranks_missing():
             "chakra",
             *[f"chakra/custom_ring_8npus/astra_custom_ring_allreduce_8npus_1MB.{rank}.et" for rank in range(2)],
         )
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "all_gather/all_gather.1.et",
+        "all_reduce/all_reduce.3.et",
+        "generated/two_comp_nodes_dependent.0.et",
+        "generated/ALL_TO_ALL.1.et",
+    ],
+)
+def test_nodes_are_written_as_googles_library_writes_them(file):
+    path = DATA / "chakra" / file
+    if not path.exists():
+        pytest.skip(f"others' files are not published with this project: {path} is absent")
+    _, nodes = messages.read(path)
+    head = len(messages.encode({}, iter(())))  # both versions have as many letters
+    assert messages.encode({}, iter(nodes))[head:] == path.read_bytes()[head:]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
+from echelonflow.dag import JobDag
 from echelonflow.errors import InputError
 from traffic.collectives import Collective
 from traffic.formats import _chakra_job, _files
@@ -114,20 +115,24 @@ def read(
     if ours is not None:
         order = [w.node.name for w in work if w.node.type != messages.COMM_RECV]
         dag = _chakra_job.restored(dag, ours, order, files[0])
-    found = Counter(_TYPE_NAMES.get(w.node.type, "?") for w in work)
-    read_lines = (
-        f"{ranks} rank files, {len(work)} nodes: " + ", ".join(f"{n} {what}" for what, n in sorted(found.items())),
-    )
     if ours is None:
         reader.assumed += [
             f"computations of a rank run {'one at a time' if compute == 'serial' else 'as soon as they can'} (compute)",
             f"all-reduce, all-gather and reduce-scatter by {algorithm} (algorithm)",
             "a rank's next iteration begins when its last has ended",
         ]
+    return Imported(dag, _report(dag, builder, reader, work))
+
+
+def _report(dag: JobDag, builder: Builder, reader: _Reader, work: Sequence[_Work]) -> Report:
+    found = Counter(_TYPE_NAMES.get(w.node.type, "?") for w in work)
+    kinds = ", ".join(f"{n} {what}" for what, n in sorted(found.items()))
+    assumed = list(reader.assumed)
     if builder.padding_bytes:
-        reader.assumed.append(f"{builder.padding_bytes} bytes added: every share of a collective is at least 1 byte")
+        assumed.append(f"{builder.padding_bytes} bytes added: every share of a collective is at least 1 byte")
     sent = sum(t.size_bytes for t in dag.transfers) - builder.padding_bytes
-    return Imported(dag, Report(read_lines, reader.dropped(), tuple(reader.assumed), builder.bytes_in, sent))
+    read_lines = (f"{dag.ranks} rank files, {len(work)} nodes: {kinds}",)
+    return Report(read_lines, reader.dropped(), tuple(assumed), builder.bytes_in, sent)
 
 
 _TYPE_NAMES: Final = {
