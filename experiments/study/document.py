@@ -97,6 +97,7 @@ def _in_short(cases: Cases) -> str:
             f"Over all {len(everything)} cases with whole jobs it wins, ties and loses against Coflow `collective` "
             f"{against} times (a tie is within {compare.TIE:.1%})."
         )
+    lines += _told_apart(cases, default)
     gap = estimate(gaps_of(cases[measure.GROUPS], default))
     assert gap is not None
     lines.append(
@@ -113,10 +114,27 @@ def _in_short(cases: Cases) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
+def _told_apart(cases: Cases, name: str) -> list[str]:
+    """Families in which `name` and Coflow properly grouped differ by more than chance, one line each way."""
+    ratios = {family: compare.ratio(cases[family], name, measure.COLLECTIVE) for family in _families(cases)}
+    shorter = [f"{family} ({mean:.3f})" for family, (mean, _, high) in ratios.items() if high < 1 - compare.SAME]
+    longer = [f"{family} ({mean:.3f})" for family, (mean, low, _) in ratios.items() if low > 1 + compare.SAME]
+    against = "than under Coflow `collective`, the whole interval"
+    return [
+        f"Families in which iterations under `{name}` are shorter {against} below 1: {', '.join(shorter) or 'none'}.",
+        f"Families in which they are longer {against} above 1: {', '.join(longer) or 'none'}.",
+    ]
+
+
+def _families(cases: Cases) -> list[str]:
+    """The sections whose cases are whole jobs under all compared policies."""
+    apart = (measure.GROUPS, measure.ONE_JOB, measure.TWO_JOBS, measure.TINY)
+    return [name for name in cases if name not in apart]
+
+
 def _whole_jobs(cases: Cases) -> list[compare.Scores]:
     """All cases that were run under all compared policies, whatever their pattern."""
-    apart = (measure.GROUPS, measure.ONE_JOB, measure.TWO_JOBS, measure.TINY)
-    return [scores for name, found in cases.items() if name not in apart for scores in found]
+    return [scores for name in _families(cases) for scores in cases[name]]
 
 
 def _orders(cases: Sequence[compare.Scores]) -> list[str]:
@@ -146,14 +164,12 @@ def _roster(cases: Cases, picture: Path) -> str:
 
 def _patterns(cases: Cases, picture: Path) -> str:
     """Each family of cases: EchelonFlow and whole-group Coflow against Coflow properly grouped."""
-    apart = (measure.GROUPS, measure.ONE_JOB, measure.TWO_JOBS, measure.TINY)
-    families = [name for name in cases if name not in apart]
     forms = _orders(cases[measure.MIXED])
     best = min(forms, key=lambda name: compare.ratio(cases[measure.MIXED], name, measure.FAIR)[0])
     default, literal = measure.default_form(), measure.LITERAL
     names = list(dict.fromkeys((measure.FAIR, measure.GROUP, literal, default, best)))
     rows, lines = [], []
-    for family in families:
+    for family in _families(cases):
         found = cases[family]
         ratios = {name: compare.ratio(found, name, measure.COLLECTIVE) for name in names}
         lines.append((family, ratios))
@@ -194,7 +210,7 @@ def _why(cases: Cases) -> str:
     for form in (measure.GROUP, *_orders(cases[measure.MIXED])):
         rival = measure.COLLECTIVE
         cells = [
-            f"{compare.ratio(found, form, rival)[0]:.3f} ({compare.tally(found, form, rival)})"
+            f"{_text(compare.ratio(found, form, rival))} ({compare.tally(found, form, rival)})"
             for found in kinds.values()
         ]
         rows.append((f"`{form}`", *cells))
