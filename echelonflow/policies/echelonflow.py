@@ -24,9 +24,9 @@ whatever `order` says and however many groups keep coming: on a link of capacity
 the latest V / c after m, V being what was left at m, and is still to come, of all groups with moments up to m,
 itself included. Groups that come after m have later moments, so V is finite. With patience=inf there is no such bound.
 
-`reuse=iterations` remembers what groups (or stages, where `order` is of stages) were ordered by in earlier iterations
-(`echelonflow.reuse`); it is computed again where a job arrives or departs, where an iteration has drifted by more than
-`drift`, and where it is older than `interval` seconds.
+`reuse=iterations` remembers orders (`echelonflow.reuse`): where the same flows are in flight as in an earlier
+iteration they are not ordered again, unless the situation has drifted by more than `drift` since or the order is older
+than `interval` seconds.
 """
 
 from __future__ import annotations
@@ -62,18 +62,18 @@ Reuse = Literal["none", "iterations"]
 
 
 def validate(
-    *, patience: float = 10.0, reuse: Reuse = "none", drift: float = 0.1, interval: float = math.inf, **_: object
+    *, patience: float = 10.0, reuse: Reuse = "none", drift: float = 0.3, interval: float = math.inf, **_: object
 ) -> None:
     """InputError for values that make no sense."""
     if not patience > 0:
         raise InputError(f"patience is {patience}; it must be positive (inf: groups may starve)")
     if not drift >= 0:
-        raise InputError(f"drift is {drift}; it must be 0 or more (0.1: a tenth)")
+        raise InputError(f"drift is {drift}; it must be 0 or more (0.3: by three tenths)")
     if not interval > 0:
         raise InputError(f"interval is {interval}; it must be a positive number of seconds")
 
 
-def memory(*, reuse: Reuse = "none", drift: float = 0.1, interval: float = math.inf, **_: object) -> OrderMemory | None:
+def memory(*, reuse: Reuse = "none", drift: float = 0.3, interval: float = math.inf, **_: object) -> OrderMemory | None:
     """What is kept from one decision to the next."""
     return OrderMemory(drift, interval) if reuse == "iterations" else None
 
@@ -86,43 +86,40 @@ def allocate(
     pending: Literal["count", "ignore"] = "ignore",
     patience: float = 10.0,
     reuse: Reuse = "none",
-    drift: float = 0.1,
+    drift: float = 0.3,
     interval: float = math.inf,
     memory: OrderMemory | None = None,
 ) -> Allocation:
     """Overdue groups first, then by `order`; valid until the next group is overdue."""
 
-    def compute() -> Floats:
-        return _key_s(snapshot, order, pending == "count")
+    def compute() -> Ints:
+        return dense_rank(_keys(snapshot, order, pending == "count"))
 
-    by_group = order not in STAGE_ORDERS
-    key_s = compute() if memory is None else memory.keys_s(snapshot, compute, by_group=by_group)
-    if not by_group:
-        key_s = urgency.modified_due_s(snapshot, key_s)
-    group, groups = snapshot.group, snapshot.groups
-    keys = [urgency.weighted(key_s, groups.weight[group]), groups.id[group], quantised(snapshot.ideal_finish_s)]
-    if order == "job":
-        keys = [*_job_keys(snapshot), *keys]
+    rank = compute() if memory is None else memory.rank(snapshot, compute)
     moments_s = urgency.overdue_moments_s(snapshot, patience)
     if np.any(moments_s <= snapshot.now_s):
-        keys = [urgency.overdue_order(snapshot, moments_s)[snapshot.group], *keys]
-    rank = dense_rank(keys)
+        rank = dense_rank([urgency.overdue_order(snapshot, moments_s)[snapshot.group], rank])
     stages = stages_of(rank)
     rates = serve_in_order(snapshot, stages) if within == "strict" else _paced(snapshot, stages)
     to_come_s = moments_s[moments_s > snapshot.now_s]
     return Allocation(rates, rank, float(to_come_s.min(initial=math.inf)))
 
 
-def _key_s(snapshot: Snapshot, order: Order, pending: bool) -> Floats:
-    """For each flow, what its group is ordered by, or what its stage needs; equal within a stage."""
-    if order in STAGE_ORDERS:
-        return urgency.stage_bottleneck_s(snapshot)
+def _keys(snapshot: Snapshot, order: Order, pending: bool) -> list[Ints]:
+    """For each flow, what it is ordered by, then what breaks ties; the flows of a stage are equal in all."""
+    group, groups = snapshot.group, snapshot.groups
+    ties = [groups.id[group], quantised(snapshot.ideal_finish_s)]
+    if order not in STAGE_ORDERS:
+        return [urgency.weighted(_group_key_s(snapshot, order, pending), groups.weight)[group], *ties]
+    due = urgency.weighted(urgency.modified_due_s(snapshot), groups.weight[group])
+    return [*(_job_keys(snapshot) if order == "job" else ()), due, *ties]
+
+
+def _group_key_s(snapshot: Snapshot, order: Order, pending: bool) -> Floats:
     if order == "remaining":
-        return urgency.group_bottleneck_s(snapshot, pending=pending)[snapshot.group]
+        return urgency.group_bottleneck_s(snapshot, pending=pending)
     tardiness_s = urgency.group_tardiness_s(snapshot, pending=pending)
-    if order == "extra":
-        tardiness_s = tardiness_s - unavoidable_tardiness_s(snapshot)
-    return tardiness_s[snapshot.group]
+    return tardiness_s if order == "tardiness" else tardiness_s - unavoidable_tardiness_s(snapshot)
 
 
 def _job_keys(snapshot: Snapshot) -> list[Ints]:

@@ -61,7 +61,7 @@ def test_memory_is_fresh_in_every_policy_that_is_loaded(network, job):
 
 
 class Repeats:
-    """One flow of one job in iteration after iteration, each an iteration of 1 s; counts computations."""
+    """Two flows of one job in iteration after iteration; says whether their order was computed."""
 
     def __init__(self, network, **options):
         self.memory = OrderMemory(**{"drift": 0.1, "interval_s": 100.0, **options})
@@ -69,14 +69,15 @@ class Repeats:
         self.state.declare(group("a", 0))
         self.iteration = 0
 
-    def decide(self, now_s, *, late_s=0.0):
-        """Whether the key was computed for flow `a` released `late_s` after its head."""
-        key = ("a", self.iteration, "a1")
+    def decide(self, now_s, *, late_s=0.0, sent_bytes=0.0):
+        """Decide on a0 and a1, a1 released `late_s` after a0 and in part sent; then both end."""
         self.state.release(("a", self.iteration, "a0"), now_s - late_s)
-        self.state.release(key, now_s)
+        self.state.release(("a", self.iteration, "a1"), now_s)
+        self.state.progress(("a", self.iteration, "a1"), sent_bytes)
         before = self.memory.counters()["recomputations"]
         snapshot, keys = self.state.snapshot(now_s)
-        self.memory.keys_s(snapshot, lambda: np.arange(snapshot.flows) / 1.0, by_group=False)
+        order = np.arange(snapshot.flows)
+        assert self.memory.rank(snapshot, lambda: order).tolist() == order.tolist()
         for found in keys:
             self.state.finish(found, now_s)
         self.iteration += 1
@@ -84,6 +85,7 @@ class Repeats:
 
 
 def group(job, index):
+    """Two flows that need 1 s each, the second due 1 s after the first."""
     flows = tuple(
         FlowDeclaration(f"{job}{i}", index + i, f"{job}{i}", "h1", "h2", 12_000_000, float(i), index + i, 5001)
         for i in range(2)
@@ -101,47 +103,49 @@ def test_computed_again_when_time_goes_back(network):
     assert [repeats.decide(t) for t in (5.0, 6.0, 1.0)] == [True, False, True]
 
 
-def test_computed_again_when_an_iteration_has_drifted(network):
-    """Alone the group needs 2 s; flow a1 comes later after a0 than it did when its key was computed."""
+def test_computed_again_when_a_situation_has_drifted(network):
+    """Alone the group needs some 2 s: 0.1 s of lateness are half a tenth of it, 0.5 s a quarter."""
     repeats = Repeats(network)
     late = [(0.0, 0.0), (1.0, 0.1), (2.0, 0.5), (3.0, 0.5), (4.0, 0.0)]
     assert [repeats.decide(t, late_s=late_s) for t, late_s in late] == [True, False, True, False, True]
-    assert Repeats(network, drift=np.inf).decide(0.0)
+    sent = [(0.0, 0), (1.0, 1_000_000), (2.0, 3_000_000), (3.0, 3_000_000)]
+    repeats = Repeats(network)
+    assert [repeats.decide(t, sent_bytes=size) for t, size in sent] == [True, False, True, False]
+    lenient = Repeats(network, drift=0.3)
+    assert [lenient.decide(t, sent_bytes=size) for t, size in sent] == [True, False, False, False]
 
 
-def test_computed_again_when_a_job_arrives_or_departs(network):
+def test_computed_again_when_a_job_arrives_and_not_again_when_it_has_departed(network):
+    """What is decided without the other job is what was decided before it came."""
     repeats = Repeats(network)
     assert [repeats.decide(float(t)) for t in range(3)] == [True, False, False]
     repeats.state.declare(group("b", 10))
-    repeats.state.release(("b", 0, "b0"), 2.5)
-    assert repeats.decide(3.0)  # with b: it arrives; its flow ends with this decision
+    repeats.state.release(("b", 0, "b0"), 3.0)
+    assert repeats.decide(3.0)
     assert not repeats.decide(4.0)
-    assert not repeats.decide(5.0)
-    repeats.state.release(("b", 0, "b1"), 5.5)
-    assert repeats.decide(6.0)  # a flow of b that was never seen: only its own key is new
-    # b has been away for 3 s at the longest; when it is away for more than twice that, it has departed.
-    assert [repeats.decide(float(t)) for t in range(7, 15)] == [False] * 6 + [True, False]
 
 
-def test_ids_that_come_to_mean_another_job_are_noticed(network):
+def test_ids_that_come_to_mean_another_group_are_noticed(network):
     repeats = Repeats(network)
     repeats.decide(0.0)
-    snapshot, _ = _one_flow(repeats.state, 1.0)
-    other = dataclasses.replace(snapshot, jobs=dataclasses.replace(snapshot.jobs, alone_s=snapshot.jobs.alone_s * 2))
-    repeats.memory.keys_s(other, lambda: np.arange(other.flows) / 1.0, by_group=False)
+    repeats.state.release(("a", 1, "a0"), 1.0)
+    repeats.state.release(("a", 1, "a1"), 1.0)
+    snapshot, _ = repeats.state.snapshot(1.0)
+    groups = dataclasses.replace(snapshot.groups, weight=snapshot.groups.weight * 2)
+    other = dataclasses.replace(snapshot, groups=groups)
+    repeats.memory.rank(other, lambda: np.arange(2))
     assert repeats.memory.counters() == {"decisions": 2, "recomputations": 2}
 
 
-def _one_flow(state, now_s):
-    state.release(("a", 1, "a0"), now_s)
-    return state.snapshot(now_s)
-
-
-def test_within_a_group_the_order_of_ideal_finish_stays(network):
-    state = SchedulerState(network)
-    state.declare(group("a", 0))
-    for flow in ("a0", "a1"):
-        state.release(("a", 0, flow), 0.0)
-    snapshot, _ = state.snapshot(0.0)
-    memory = OrderMemory(0.1, 100.0)
-    assert memory.keys_s(snapshot, lambda: np.array([5.0, 3.0]), by_group=False).tolist() == [5.0, 5.0]
+def test_what_is_remembered_does_not_depend_on_the_order_of_rows(network):
+    repeats = Repeats(network)
+    for iteration in (0, 1):
+        for flow in ("a0", "a1"):
+            repeats.state.release(("a", iteration, flow), 0.0)
+    snapshot, _ = repeats.state.snapshot(0.0)
+    rows = np.array([3, 1, 0, 2])
+    columns = ("flow_id", "remaining_bytes", "sent_bytes", "release_s", "ideal_finish_s", "group", "coflow")
+    other = dataclasses.replace(snapshot, **{name: getattr(snapshot, name)[rows] for name in columns})
+    rank = np.array([2, 0, 3, 1])
+    assert repeats.memory.rank(snapshot, lambda: rank).tolist() == rank.tolist()
+    assert repeats.memory.rank(other, lambda: pytest.fail("was met before")).tolist() == rank[rows].tolist()
