@@ -17,6 +17,9 @@ order of that time, flows of a stage so that they finish together; groups, stage
   paced      in order of ideal finish time, each flow the least rate that still meets d + τ_H
 Spare capacity goes out in the same order, so that no link idles that a flow could use.
 
+The default is `job`: over random jobs of all patterns its iterations are the shortest (`echelon bench forms`). Where
+only the sum of tardiness counts, `order=remaining,pending=count` is better.
+
 No group starves. A group is overdue from r + span + `patience` * alone on (r its reference time, r + span its last
 ideal finish, alone the time that its bytes need at its slowest link): overdue groups go before all others, in the
 order of that moment. So once a group's moment m is past, no flow of it waits for a group whose moment is later,

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from echelonflow import policies
 from echelonflow.errors import InputError
+from echelonflow.policies.echelonflow import STAGE_ORDERS
 from experiments.benchmarks import Figure, Say
 from experiments.benchmarks._random_jobs import TOPOLOGIES, Case, draw
 from results.metrics import group_rows, iteration_rows
@@ -58,7 +59,7 @@ def names() -> Iterator[str]:
     yield RIVAL
     yield "coflow(grouping=group)"
     for order, within, pending in itertools.product(*(_words(option) for option in ("order", "within", "pending"))):
-        if order == "due" and pending == "count":
+        if order in STAGE_ORDERS and pending == "count":
             continue  # the same as with `ignore`: a stage's time is that of its flows in flight
         yield f"echelonflow(order={order},within={within},pending={pending})"
 

@@ -1,7 +1,7 @@
 """Orders reused over iterations: recomputations saved, and what that costs in iteration time.
 
 Fluid simulation of random pipelines (forward only, GPipe, one-forward-one-backward), 2 to 4 jobs that share one link
-or a leaf-spine, each case twice: with keys computed in every decision, and with keys remembered.
+or a leaf-spine, each case twice: with the order computed in every decision, and with orders remembered.
 """
 
 from __future__ import annotations
