@@ -1,11 +1,12 @@
 """Orders reused over iterations: recomputations saved, and what that costs in iteration time.
 
-Fluid simulation of random pipelines (forward only, GPipe, one-forward-one-backward), 2 to 4 jobs that share one link
-or a leaf-spine, each case twice: with the order computed in every decision, and with orders remembered.
+Fluid simulation of random pipelines (forward only, GPipe, one-forward-one-backward), alone and 2 to 4 jobs that
+share one link or a leaf-spine, each case twice: with the order computed in every decision, and with orders remembered.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 
@@ -27,12 +28,12 @@ MOST_LOST = 0.01
 def run(repeat: int, say: Say) -> list[Figure]:
     """`repeat` times `CASES` cases on each topology."""
     figures = []
-    for topology in TOPOLOGIES:
+    for topology, (jobs, words) in itertools.product(TOPOLOGIES, ((1, "a job alone"), (0, "2 to 4 jobs"))):
         seeds = [f"reuse {topology} {n}" for n in range(CASES * repeat)]
-        cases = [draw(random.Random(seed), topology, PATTERNS, iterations=ITERATIONS) for seed in seeds]
+        cases = [draw(random.Random(seed), topology, PATTERNS, jobs=jobs, iterations=ITERATIONS) for seed in seeds]
         for order in ORDERS:
-            figures.append(compare(cases, order, f"{topology}: order={order}"))
-            say(f"{topology}: order={order}, {len(cases)} cases")
+            figures.append(compare(cases, order, f"{topology}, {words}: order={order}"))
+            say(f"{topology}, {words}: order={order}, {len(cases)} cases")
     return figures
 
 
