@@ -24,12 +24,12 @@ default form; the last column is its order that was best in that family, with it
 order."""
 
 WHY = """\
-What the table below rests on, and what theory leads one to expect:
+The table below says how much; this is what theory leads one to expect as the reasons (not measured one by one):
 
 - **Against whole-group Coflow** EchelonFlow's gain is the paper's own: Coflow lets all flows of a group finish
   together, so the first micro-batch (or the first gathered layer) arrives as late as the last, and GPUs idle that had
-  work. Where a group's flows are consumed together (gradient buckets, tensor-parallel and expert all-to-alls) both are
-  the same policy, by the paper's Property 2.
+  work. Where a group's flows are consumed together (gradient buckets, tensor-parallel and expert all-to-alls) both are,
+  with `order=remaining`, the same policy (the paper's Property 2).
 - **Against Coflow properly grouped** little is left when a job is alone. Its collectives are released in the order in
   which they are consumed, and one whose transmission has begun has the least left; so SEBF keeps the order of release
   most of the time, which is the staggered order. They part where sizes differ (a small collective overtakes a larger
