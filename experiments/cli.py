@@ -166,6 +166,9 @@ def bench(
     names: Annotated[list[str] | None, typer.Argument(help="Benchmarks to run (default: all that can run).")] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Runs of each figure; medians are shown.")] = 5,
     out: Annotated[Path | None, typer.Option(help="Also write the figures to this JSON file.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Part of a benchmark, by name, e.g. 'gpipe*' of paradigms. Repeatable.")
+    ] = None,
 ) -> None:
     """Measure the testbed itself against the figures it has to reach.
 
@@ -173,7 +176,7 @@ def bench(
     """
     from experiments.benchmarks import run_benchmarks
 
-    raise typer.Exit(run_benchmarks(names or [], repeat, out, Console()))
+    raise typer.Exit(run_benchmarks(names or [], repeat, out, Console(), only or []))
 
 
 def _worse(a: int, b: int) -> int:

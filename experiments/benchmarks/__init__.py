@@ -2,7 +2,8 @@
 
 A benchmark module has `run(repeat, say) -> list[Figure]`: `repeat` measurements of each figure, `say` for
 progress in words. Its docstring's first line describes it. If `run` has a parameter `folder`, it is told where
-pictures go: beside the file of figures, or into the working folder.
+pictures go: beside the file of figures, or into the working folder. If it has a parameter `only`, it can measure a
+part: it is told the patterns of names that the user gave, none for all.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ import inspect
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import ModuleType
 
 from rich.console import Console
 from rich.table import Table
 
 from echelonflow import plugins
-from echelonflow.errors import EXIT_FAILED, EXIT_VALID, EchelonError
+from echelonflow.errors import EXIT_FAILED, EXIT_VALID, EchelonError, InputError
 
 Say = Callable[[str], None]
 
@@ -44,11 +46,14 @@ def describe(name: str) -> str:
     return (inspect.getdoc(plugins.load(sys.modules[__name__], name, "benchmark")) or "").partition("\n")[0]
 
 
-def run_benchmarks(chosen: list[str], repeat: int, out: Path | None, console: Console) -> int:
+def run_benchmarks(chosen: list[str], repeat: int, out: Path | None, console: Console, only: Sequence[str] = ()) -> int:
     """Run the benchmarks, print a table of figures, write them to `out`; returns an exit code.
 
-    One that cannot run here is reported with its reason and counts as failed only if it was asked for.
+    One that cannot run here is reported with its reason and counts as failed only if it was asked for. InputError if
+    `only` (patterns of names) is given for one that has no parts.
     """
+    for name in (chosen or names()) if only else []:  # before anything is measured
+        _wanted(name, plugins.load(sys.modules[__name__], name, "benchmark"), out, only)
     failed = False
     found: dict[str, list[dict[str, object]]] = {}
     for name in chosen or names():
@@ -56,11 +61,10 @@ def run_benchmarks(chosen: list[str], repeat: int, out: Path | None, console: Co
         console.print(f"[bold]{name}[/bold]: {describe(name)}", highlight=False)
         started_s = time.monotonic()
         try:
-            draws = "folder" in inspect.signature(module.run).parameters
             figures: list[Figure] = module.run(
                 repeat,
                 lambda words: console.print(f"  {words}", style="dim", highlight=False, markup=False),
-                **({"folder": Path() if out is None else out.parent} if draws else {}),
+                **_wanted(name, module, out, only),
             )
         except EchelonError as error:
             console.print(f"  not measured: {error}", style="red", markup=False)
@@ -76,3 +80,12 @@ def run_benchmarks(chosen: list[str], repeat: int, out: Path | None, console: Co
     if out is not None:
         out.write_text(json.dumps(found, indent=1) + "\n")
     return EXIT_FAILED if failed else EXIT_VALID
+
+
+def _wanted(name: str, module: ModuleType, out: Path | None, only: Sequence[str]) -> dict[str, object]:
+    """What a benchmark wants to be told beyond `repeat` and `say`."""
+    parameters = inspect.signature(module.run).parameters
+    if only and "only" not in parameters:
+        raise InputError(f"--only: {name} is measured as a whole; leave --only out, or name a benchmark that has parts")
+    told: dict[str, object] = {"folder": Path() if out is None else out.parent, "only": tuple(only)}
+    return {key: value for key, value in told.items() if key in parameters}

@@ -15,6 +15,7 @@ from echelonflow.errors import EXIT_FAILED, RunError
 from experiments import runner
 from experiments.benchmarks import Figure, Say
 from experiments.schema import Experiment
+from results.summary import Summary
 
 
 def emulate(experiment: Experiment, say: Say) -> Path:
@@ -23,6 +24,14 @@ def emulate(experiment: Experiment, say: Say) -> Path:
     RunError if it failed, or if not one run was valid; invalid ones are said, and left out by `rows`.
     """
     root = Path(tempfile.mkdtemp(prefix="bench-", dir=_parent()))
+    code, summary = carry_out(experiment, root, say)
+    if code == EXIT_FAILED or not any(result.valid_runs for result in summary.results):
+        raise RunError(f"no valid run came out ({'; '.join(summary.reasons) or 'failed'}); see {root}")
+    return root
+
+
+def carry_out(experiment: Experiment, root: Path, say: Say) -> tuple[int, Summary]:
+    """Run `experiment` on the emulated network into the new folder `root`; exit code, and what came out of it."""
 
     def report(progress: dict[str, Any]) -> None:
         if progress["stage"] == "running":
@@ -31,9 +40,7 @@ def emulate(experiment: Experiment, say: Say) -> Path:
     code, summary = runner.run(experiment, root, "emulation", report)
     for reason in summary.reasons:
         say(f"invalid: {reason}")
-    if code == EXIT_FAILED or not any(result.valid_runs for result in summary.results):
-        raise RunError(f"no valid run came out ({'; '.join(summary.reasons) or 'failed'}); see {root}")
-    return root
+    return code, summary
 
 
 def valid_runs(folder: Path) -> tuple[set[tuple[str, str]], int]:

@@ -1,0 +1,262 @@
+"""The benchmarks of paradigms and collectives, on made-up recordings of fluid runs: what they measure, miss and survive."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from echelonflow.errors import EXIT_FAILED, EXIT_VALID, InputError, RunError
+from experiments import benchmarks, schema
+from experiments.benchmarks import _closed_forms, collectives, paradigms
+from experiments.manifest import manifest
+from results.folder import analyse
+from results.paradigms import Cell, pairs_apart
+from results.statistics import Estimate
+from results.summary import JobFigures, PolicyResult
+from tests.unit.synthetic_run import synthetic_run, write_experiment
+
+FILES = sorted(paradigms.FILES.glob("*.yaml"))
+
+
+def silent(words):
+    pass
+
+
+class Recorded:
+    """Carries out experiments by making up recordings of fluid runs; `change` may spoil the runs of one."""
+
+    def __init__(self, change=None):
+        self.change = change
+        self.carried_out = []
+
+    def __call__(self, experiment, root, say):
+        self.carried_out.append(experiment.name)
+        runs = []
+        for repeat in range(experiment.repeats):
+            for policy in experiment.policies:
+                run = synthetic_run(experiment.jobs, experiment.network, policy, repeat, len(runs))
+                runs.append(replace(run, segment_bytes=60_000))
+        if self.change is not None:
+            self.change(experiment, runs)
+        write_experiment(root, experiment.network, experiment.jobs, experiment.policies, runs)
+        made = json.loads((root / "manifest.json").read_text())
+        (root / "manifest.json").write_text(json.dumps({**made, **manifest(experiment, "emulation", {})}))
+        summary = analyse(root, pictures=False)
+        return EXIT_VALID, summary
+
+
+def named(figures, words):
+    (found,) = [figure for figure in figures if words in figure.what]
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_closed_forms_are_what_the_dag_sends(path):
+    experiment = schema.load(path)
+    for job, spec in zip(experiment.jobs, experiment.source["jobs"], strict=True):
+        sent, flows = Counter(), Counter()
+        for transfer in job.dag.transfers:
+            sent[transfer.src_rank] += transfer.size_bytes
+            flows[transfer.src_rank] += 1
+        expected = _closed_forms.sent_bytes(spec)
+        assert len(expected) == job.dag.ranks
+        for rank, size_bytes in enumerate(expected):
+            assert abs(sent[rank] - size_bytes) <= flows[rank]
+            assert size_bytes > 1e5  # so a byte a flow is next to nothing
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"colocated": True, "workers": 3, "servers": 2, "paradigm": "parameter-server"},
+        {"paradigm": "expert-parallel", "ranks": 4, "gradients": True, "expert_every": 2, "top_k": 2},
+        {"paradigm": "hybrid", "tensor": 2, "pipeline": 2, "data": 2, "micro_batches": 3},
+    ],
+    ids=lambda changes: changes["paradigm"],
+)
+def test_closed_forms_with_other_options(changes):
+    spec = {"name": "job", "profile": "gpt2-small-cpu", **changes}
+    network = {"topology": "single-switch", "hosts": 8, "rate": "30 Mbit/s"}
+    data = {"name": "x", "network": network, "jobs": [spec], "policies": ["fair"]}
+    (job,) = schema.check(data, Path("x.yaml")).jobs
+    sent = Counter()
+    for transfer in job.dag.transfers:
+        sent[transfer.src_rank] += transfer.size_bytes
+    assert [sent[rank] for rank in range(job.dag.ranks)] == pytest.approx(_closed_forms.sent_bytes(spec), rel=1e-6)
+
+
+def test_a_paradigm_without_closed_form_is_named():
+    with pytest.raises(InputError, match="pipeline: no closed form"):
+        _closed_forms.sent_bytes({"paradigm": "pipeline", "profile": "gpt2-small-cpu"})
+
+
+def test_perfect_recordings_miss_nothing(tmp_path):
+    execute = Recorded()
+    figures = paradigms.run(2, silent, tmp_path, ["gpipe", "zero"], execute)
+    assert execute.carried_out == ["gpipe", "zero"]
+    assert all(figure.ok in (True, None) for figure in figures), figures
+    assert named(figures, "median of the difference over 8 ").measured == "0.0%"
+    pairs = re.fullmatch(r"(\d+) of (\d+)", named(figures, "in the same order").measured)
+    assert pairs is not None
+    assert int(pairs[1]) == int(pairs[2]) >= 3  # fluid has coflow(grouping=group) far behind the others
+    assert named(figures, "closed form").measured == f"{(4 + 8) * 8} of {(4 + 8) * 8}"
+    assert named(figures, "valid runs").measured == "16 of 16"
+    with (tmp_path / "paradigms.csv").open() as file:
+        table = list(csv.DictReader(file))
+    assert {(row["experiment"], row["policy"]) for row in table} == {
+        (name, policy) for name in ("gpipe", "zero") for policy in paradigms.POLICIES
+    }
+    for row in table:
+        assert float(row["exposed_s"]) == pytest.approx(float(row["exposed_fluid_s"]), rel=1e-6)
+        assert float(row["exposed_low_s"]) <= float(row["exposed_s"]) + 1e-6
+    page = (tmp_path / "paradigms.md").read_text()
+    assert [line.count("|") for line in page.splitlines() if line.startswith("| zero")] == [7, 7, 7]
+    assert "echelonflow" in (tmp_path / "paradigms.svg").read_text()
+
+
+def test_it_goes_on_where_it_was_stopped_and_runs_again_what_is_asked_differently(tmp_path):
+    paradigms.run(1, silent, tmp_path, ["gpipe"], Recorded())
+    again = Recorded()
+    figures = paradigms.run(1, silent, tmp_path, ["gpipe", "pipedream"], again)
+    assert again.carried_out == ["pipedream"]
+    assert named(figures, "experiments with").measured == "2 of 2"
+    more = Recorded()
+    paradigms.run(2, silent, tmp_path, ["gpipe"], more)
+    assert more.carried_out == ["gpipe"]
+    assert sorted(path.name for path in (tmp_path / "paradigm-runs").iterdir()) == ["gpipe.1", "gpipe.2", "pipedream.1"]
+
+
+def test_invalid_runs_are_left_out_and_a_policy_without_any_valid_one_is_missed(tmp_path):
+    def spoil(experiment, runs):
+        for run in runs:
+            fair = run.record.policy == "fair"
+            if (fair and run.record.repeat == 0) or (experiment.name == "pipedream" and fair):
+                run.run["load"]["cpu_busy"] = 1.0
+
+    said = []
+    figures = paradigms.run(2, said.append, tmp_path, ["gpipe", "pipedream"], Recorded(spoil))
+    assert named(figures, "valid runs").measured == "13 of 16"
+    covered = named(figures, "experiments with")
+    assert (covered.measured, covered.ok) == ("1 of 2; not pipedream", False)
+    assert named(figures, "over 7 ").ok
+
+
+def test_what_fails_is_said_and_does_not_end_the_rest(tmp_path):
+    good = Recorded()
+
+    def execute(experiment, root, say):
+        if experiment.name == "gpipe":
+            raise RunError("a switch died")
+        _, summary = good(experiment, root, say)
+        (root / "failure.txt").write_text("the agent on h1 died\n")
+        return EXIT_FAILED, summary
+
+    said = []
+    figures = paradigms.run(1, said.append, tmp_path, ["gpipe", "pipedream"], execute)
+    assert "gpipe: not measured: a switch died" in said
+    assert "pipedream: failed: the agent on h1 died" in said
+    assert named(figures, "experiments with").measured == "1 of 2; not gpipe"
+
+
+def test_an_interrupt_ends_it(tmp_path):
+    def execute(experiment, root, say):
+        _, summary = Recorded()(experiment, root, say)
+        (root / "failure.txt").write_text("interrupted\n")
+        return EXIT_FAILED, summary
+
+    with pytest.raises(RunError, match="interrupted; the same command goes on"):
+        paradigms.run(1, silent, tmp_path, ["gpipe", "pipedream"], execute)
+
+
+def test_nothing_valid_is_an_error(tmp_path):
+    def spoil(experiment, runs):
+        for run in runs:
+            run.run["load"]["cpu_busy"] = 1.0
+
+    with pytest.raises(RunError, match="not one valid run"):
+        paradigms.run(1, silent, tmp_path, ["gpipe"], Recorded(spoil))
+
+
+def test_unknown_parts_are_refused(tmp_path):
+    with pytest.raises(InputError, match="--only gpip: fits none of data-parallel, expert-parallel, "):
+        paradigms.run(1, silent, tmp_path, ["gpip"], Recorded())
+    with pytest.raises(InputError, match="--only: forms is measured as a whole"):
+        benchmarks.run_benchmarks(["forms"], 1, None, Console(quiet=True), ["gpipe"])
+
+
+def cell(policy, exposed_s, fluid_s, experiment="x"):
+    figures = JobFigures(fluid_s + 1, fluid_s, 0.1)
+    found = None if exposed_s is None else Estimate(exposed_s, exposed_s - 0.1, exposed_s + 0.1, 3)
+    valid_runs = 0 if found is None else 3
+    return Cell(experiment, PolicyResult(policy, "gpt2", 3, valid_runs, found, found, found, figures, 1.0))
+
+
+def test_differences_that_are_too_large_are_missed():
+    near = [cell(policy, 1.01, 1.0, name) for policy in ("a", "b") for name in ("x", "y")]
+    far = cell("c", 1.2, 1.0)
+    median, worst, _ = paradigms._against_fluid([*near, far])
+    assert (median.ok, worst.ok) == (True, False)
+    assert worst.measured == "+20.0% (x: gpt2, c)"
+    median, worst, _ = paradigms._against_fluid([cell("a", 0.93, 1.0), cell("b", 0.93, 1.0)])
+    assert (median.ok, worst.ok) == (False, True)
+
+
+def test_order_counts_where_fluid_tells_policies_apart():
+    a, b, c = cell("a", 2.0, 1.0), cell("b", 1.9, 1.07), cell("c", 1.5, 2.0)
+    pairs = pairs_apart([a, b, c], 0.08)
+    assert [(pair.first, pair.second, pair.same_order) for pair in pairs] == [("a", "c", False), ("b", "c", False)]
+    _, _, order = paradigms._against_fluid([a, b, c])
+    assert order.ok is False
+    assert order.measured.startswith("0 of 2; not x: gpt2: a before c")
+    assert pairs_apart([a, cell("d", None, 3.0)], 0.08) == []
+
+
+def test_collectives_reach_the_payload_rate_in_fluid(tmp_path):
+    def execute(experiment, say):
+        Recorded()(experiment, tmp_path / "run", say)
+        return tmp_path / "run"
+
+    figures = collectives.run(2, silent, execute)
+    assert all(figure.ok in (True, None) for figure in figures), figures
+    for figure in figures[:-1]:
+        assert "100.0% of the payload rate" in figure.measured
+    assert sum(figure.ok is True for figure in figures) == 4
+
+
+def test_collectives_are_each_alone(tmp_path):
+    experiment = collectives.collectives_experiment(tmp_path, 3)
+    assert experiment.repeats == 3
+    jobs = sorted(experiment.jobs, key=lambda job: job.start_s)
+    rate_Bps = experiment.network.capacity_Bps[0]
+    for job, case, later in zip(jobs, collectives.CASES, [*jobs[1:], None], strict=True):
+        per_rank = Counter()
+        for transfer in job.dag.transfers:
+            per_rank[transfer.src_rank] += transfer.size_bytes
+        assert [per_rank[rank] for rank in range(8)] == [collectives.SIZE_BYTES * case.bus_factor] * 8
+        least_s = job.iterations * collectives.SIZE_BYTES * case.bus_factor / rate_Bps
+        assert later is None or later.start_s > job.start_s + least_s / collectives.LEAST_SHARE
+
+
+def test_a_slow_collective_is_missed(tmp_path):
+    def execute(experiment, say):
+        Recorded()(experiment, tmp_path / "run", say)
+        path = tmp_path / "run" / "flows.csv"
+        lines = list(csv.DictReader(path.open()))
+        for line in lines:
+            if line["job"] == "all-to-all-direct":
+                line["pcap_finish_s"] = float(line["pcap_finish_s"]) + 0.5
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, lines[0])
+            writer.writeheader()
+            writer.writerows(lines)
+        return tmp_path / "run"
+
+    missed = [figure.what for figure in collectives.run(1, silent, execute) if figure.ok is False]
+    assert missed == ["all-to-all (direct), bus bandwidth of 8 ranks"]
