@@ -4,7 +4,7 @@
 #
 #   scripts/setup.sh              all that run.sh needs
 #   scripts/setup.sh --fluid      only what simulation needs: no root, no distribution packages, any system
-#   scripts/setup.sh --dev        also what test.sh needs: pytest, ruff, mypy, ...
+#   scripts/setup.sh --dev        also what test.sh needs: pytest, ruff, mypy, numba, ...
 #   scripts/setup.sh --profile    also PyTorch and transformers, for `echelon profile`
 #   scripts/setup.sh --no-system  skip distribution packages (where you install them by your own means)
 #
@@ -17,7 +17,7 @@ emulation="emulation os-ken" more="" with_system=yes
 for argument in "$@"; do
     case "$argument" in
         --fluid) emulation="" with_system=no ;;
-        --dev) more="$more dev" ;;
+        --dev) more="$more dev fast" ;;
         --profile) more="$more profile" ;;
         --no-system) with_system=no ;;
         -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
