@@ -138,13 +138,21 @@ def profile(
     model: Annotated[str, typer.Argument(help="Model to measure, e.g. gpt2; or with --show a profile to print.")],
     device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where to run it.")] = "cpu",
     batch: Annotated[int, typer.Option(min=1, help="Samples per micro-batch.")] = 1,
-    seq: Annotated[int, typer.Option(min=1, help="Tokens per sample.")] = 512,
+    seq: Annotated[int | None, typer.Option(min=1, help="Tokens per sample (language models).")] = None,
+    image: Annotated[int | None, typer.Option(min=1, help="Pixels per side of a sample (image models).")] = None,
+    dtype: Annotated[
+        Literal["float32", "bfloat16", "float16"], typer.Option(help="Of parameters, gradients and activations.")
+    ] = "float32",
+    repeats: Annotated[int, typer.Option(min=1, help="Training steps that are measured.")] = 20,
+    warmup: Annotated[int, typer.Option(min=0, help="Training steps before those.")] = 5,
+    whole: Annotated[bool, typer.Option("--whole", help="Build all layers, alike or not; needs more memory.")] = False,
     out: Annotated[Path | None, typer.Option(help="File to write (default: <model>-<device>.json here).")] = None,
     show: Annotated[bool, typer.Option("--show", help="Print a profile (file or committed name) as a table.")] = False,
 ) -> None:
-    """Measure a model's layers: forward and backward time, parameter and activation bytes.
+    """Measure a model's layers: forward, backward and update time; parameter, gradient and activation bytes.
 
-    Weights are random and nothing is downloaded. Needs PyTorch and transformers: scripts/setup.sh --profile.
+    Weights are random and nothing is downloaded. Layers that are alike are measured once. Steps during which other
+    processes used the CPUs are measured again. Needs PyTorch and transformers: scripts/setup.sh --profile.
     """
     from experiments.jobs import find_profile
     from traffic import profile as profiles
@@ -155,7 +163,19 @@ def profile(
     from traffic.profiler import measure
 
     target = out or Path(f"{model}-{device}.json")
-    found = measure(model, device=device, batch=batch, seq=seq)
+    if not target.parent.is_dir():  # found out now, not after minutes of measuring
+        raise InputError(f"--out {target}: there is no folder {target.parent}; make it first")
+    found = measure(
+        model,
+        device=device,
+        batch=batch,
+        seq=seq,
+        image=image,
+        dtype=dtype,
+        repeats=repeats,
+        warmup=warmup,
+        whole=whole,
+    )
     profiles.write(target, found)
     typer.echo(profiles.show(found))
     typer.echo(f"\nwritten: {target}")

@@ -1,7 +1,8 @@
 """Measured profiles of models: the file format, a table to read, and the split into pipeline stages.
 
 A profile is a JSON file with its provenance: on what, with what and how it was measured. Times are
-seconds per micro-batch, sizes bytes per micro-batch.
+seconds per micro-batch, sizes bytes per micro-batch. Layers that are alike may have been measured once: the file
+holds them once, with `repeats`. Files of version 1 (no repeats, no gradient bytes, tokens only) are read as well.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -18,7 +19,10 @@ from echelonflow.errors import InputError
 from echelonflow.units import format_duration, format_size
 
 SCHEMA: Final = "echelon-profile"
-VERSION: Final = 1
+VERSION: Final = 2
+
+MOST_REPEATS: Final = 1000
+"""Far more alike layers than any model has; bounds what a bad file can make of memory."""
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Bytes = Annotated[int, Field(ge=0)]
@@ -29,22 +33,42 @@ class _Strict(BaseModel):
 
 
 class Provenance(_Strict):
-    """Where the figures come from. `date` is ISO 8601; `threads` are those that computed."""
+    """Where the figures come from. `date` is ISO 8601; `threads` are those that computed.
+
+    A sample is `seq` tokens or an image of `image` × `image` pixels. `dtype` is that of parameters, gradients and
+    activations. `transformers` is None where that library was not used. `tries` steps were run for the `repeats` that
+    count; while those ran, other processes took at most `others_share` of the CPUs (None: not known).
+    """
 
     device: Literal["cpu", "cuda"]
     device_name: str
     platform: str
     python: str
     torch: str
-    transformers: str
+    transformers: str | None = None
     date: str
     batch: int = Field(ge=1)
-    seq: int = Field(ge=1)
+    seq: int | None = Field(default=None, ge=1)
+    image: int | None = Field(default=None, ge=1)
     dtype: str
+    optimizer: str = "AdamW"
     threads: int = Field(ge=1)
     warmup: int = Field(ge=0)
     repeats: int = Field(ge=1)
+    tries: int | None = Field(default=None, ge=1)
+    others_share: float | None = Field(default=None, ge=0, le=1)
     note: str = ""
+
+    @model_validator(mode="after")
+    def _one_kind_of_sample(self) -> Provenance:
+        if (self.seq is None) == (self.image is None):
+            raise ValueError("give either seq (tokens per sample) or image (pixels per side)")
+        return self
+
+    @property
+    def sample(self) -> str:
+        """What one sample is, in words."""
+        return f"{self.seq} tokens" if self.image is None else f"images of {self.image} x {self.image}"
 
 
 class Timing(_Strict):
@@ -62,15 +86,28 @@ class Timing(_Strict):
 
 
 class Layer(_Strict):
-    """One layer; `activation_bytes` is its output, which is also the size of the gradient that comes back."""
+    """One layer, or `repeats` layers in a row that are alike, each with these figures.
+
+    `activation_bytes` is its output, which is also the size of the gradient that comes back. `gradient_bytes` is what
+    the backward pass leaves for its parameters; as many as those have unless given.
+    """
 
     name: str
     kind: str
+    repeats: int = Field(default=1, ge=1, le=MOST_REPEATS)
     forward: Timing
     backward: Timing
     update: Timing
     parameter_bytes: Bytes
+    gradient_bytes: Bytes = 0  # never left at 0: see below
     activation_bytes: Bytes
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gradients_as_parameters(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "parameter_bytes" in given:
+            return {"gradient_bytes": given["parameter_bytes"], **given}
+        return given
 
     @property
     def forward_s(self) -> float:
@@ -85,15 +122,42 @@ class Layer(_Strict):
         """The optimiser's step over this layer's parameters."""
         return self.update.median_s
 
+    def each(self) -> list[Layer]:
+        """The layers that this stands for, one by one: block0, block1, ... where there are several."""
+        if self.repeats == 1:
+            return [self]
+        return [self.model_copy(update={"name": f"{self.name}{i}", "repeats": 1}) for i in range(self.repeats)]
+
 
 class Profile(_Strict):
-    """A model's layers in the order in which a sample passes them."""
+    """A model's layers in the order in which a sample passes them.
+
+    `measured` is what the file holds (its key is "layers"), `layers` the whole model, layers that are alike one by one.
+    """
 
     schema_: Literal["echelon-profile"] = Field(default=SCHEMA, alias="schema")
-    version: Literal[1] = VERSION
+    version: Literal[2] = VERSION
     model: str
     provenance: Provenance
-    layers: tuple[Layer, ...] = Field(min_length=1)
+    measured: tuple[Layer, ...] = Field(alias="layers", min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_version_1(cls, given: Any) -> Any:
+        return {**given, "version": VERSION} if isinstance(given, dict) and given.get("version") == 1 else given
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Profile:
+        seen: set[str] = set()
+        for layer in self.layers:
+            if layer.name in seen:
+                raise ValueError(f"layers: two are called {layer.name!r}")
+            seen.add(layer.name)
+        return self
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return tuple(layer for entry in self.measured for layer in entry.each())
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,31 +194,42 @@ def write(path: Path, profile: Profile) -> None:
 
 
 def show(profile: Profile) -> str:
-    """The profile as a table of text, provenance first; spread is the distance between the quartiles."""
+    """The profile as a table of text, provenance first; spread is the distance between the quartiles.
+
+    Layers that were measured once for several are one row, with their number; the last row is the whole model.
+    """
     p = profile.provenance
+    libraries = [f"torch {p.torch}", *([f"transformers {p.transformers}"] if p.transformers else [])]
     head = [
-        f"{profile.model}: batch {p.batch}, {p.seq} tokens, {p.dtype}; medians of {p.repeats} after {p.warmup} warm-ups",
-        f"{p.device} {p.device_name}, {p.threads} threads; torch {p.torch}, transformers {p.transformers}; {p.date}",
+        f"{profile.model}: batch {p.batch}, {p.sample}, {p.dtype}; medians of {p.repeats} after {p.warmup} warm-ups",
+        f"{p.device} {p.device_name}, {p.threads} threads; {', '.join(libraries)}; {p.optimizer}; {p.date}",
+        *([f"others took at most {p.others_share:.1%} of the CPUs"] if p.others_share is not None else []),
         *([p.note] if p.note else []),
         "",
     ]
-    rows = [("layer", "kind", "forward", "spread", "backward", "spread", "update", "parameters", "output")]
-    for layer in profile.layers:
+    rows = [
+        ("layer", "kind", "layers", "forward", "spread", "backward", "spread", "update", "spread",
+         "parameters", "gradients", "output")
+    ]  # fmt: skip
+    for layer in profile.measured:
         rows.append(
             (
-                layer.name, layer.kind,
+                layer.name, layer.kind, str(layer.repeats),
                 format_duration(layer.forward_s), _spread(layer.forward),
                 format_duration(layer.backward_s), _spread(layer.backward),
-                format_duration(layer.update_s),
-                format_size(layer.parameter_bytes), format_size(layer.activation_bytes),
+                format_duration(layer.update_s), _spread(layer.update),
+                format_size(layer.parameter_bytes), format_size(layer.gradient_bytes),
+                format_size(layer.activation_bytes),
             )
         )  # fmt: skip
+    layers = profile.layers
     total = (
-        "total", "",
-        format_duration(sum(layer.forward_s for layer in profile.layers)), "",
-        format_duration(sum(layer.backward_s for layer in profile.layers)), "",
-        format_duration(sum(layer.update_s for layer in profile.layers)),
-        format_size(sum(layer.parameter_bytes for layer in profile.layers)), "",
+        "total", "", str(len(layers)),
+        format_duration(sum(layer.forward_s for layer in layers)), "",
+        format_duration(sum(layer.backward_s for layer in layers)), "",
+        format_duration(sum(layer.update_s for layer in layers)), "",
+        format_size(sum(layer.parameter_bytes for layer in layers)),
+        format_size(sum(layer.gradient_bytes for layer in layers)), "",
     )  # fmt: skip
     return "\n".join([*head, *_aligned([*rows, total])])
 
