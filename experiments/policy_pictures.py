@@ -17,6 +17,7 @@ from echelonflow.network import Network
 from echelonflow.policies import Policy
 from echelonflow.records import RunRecord
 from echelonflow.snapshot import Snapshot
+from experiments.made_pages import with_made
 from results import style
 from results.policy_pictures import Band, draw_shares
 from simulator.fluid import simulate
@@ -139,9 +140,7 @@ def table() -> str:
 
 def with_table(page: str, made: str) -> str:
     """`page` with what stands between its marks replaced."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{made}\n\n{END}{after}"
+    return with_made(page, BEGIN, END, made)
 
 
 def draw(name: str, folder: Path) -> None:

@@ -19,7 +19,7 @@ _SPREAD = 0.62
 def draw_paradigms(path: Path, found: Sequence[Cell], policies: Sequence[str]) -> bool:
     """Draw a row per experiment and job, the first policy's emulated median being 100 %; False where there is none.
 
-    A filled mark is the median over runs with its 95 % interval, an open diamond what fluid simulation says.
+    A filled mark is the median over runs with its 95 % interval, an upright line what fluid simulation says.
     Rows in which the first policy has no valid run are left out: there is nothing to divide by.
     """
     rows = {
@@ -60,7 +60,7 @@ def _mark(axes: Any, cell: Cell, y: float, full_s: float, place: int) -> None:
         axes.plot(100 * found.median / full_s, y, style.MARKERS[place], color=colour, markersize=4.5)
     if result.predicted is not None:
         fluid = 100 * result.predicted.exposed_s / full_s
-        axes.plot(fluid, y, "D", color=style.BLACK, markersize=4.5, markerfacecolor="none", markeredgewidth=0.8)
+        axes.plot(fluid, y, "|", color=style.BLACK, markersize=11, markeredgewidth=1.0)
 
 
 def _legend(policies: Sequence[str]) -> list[Line2D]:
@@ -68,6 +68,6 @@ def _legend(policies: Sequence[str]) -> list[Line2D]:
         Line2D([], [], color=style.PALETTE[i], marker=style.MARKERS[i], markersize=5, label=policy)
         for i, policy in enumerate(policies)
     ]
-    fluid = Line2D([], [], color=style.BLACK, marker="D", linestyle="", markerfacecolor="none", markersize=5)
+    fluid = Line2D([], [], color=style.BLACK, marker="|", linestyle="", markersize=11)
     fluid.set_label("fluid simulation")
     return [*handles, fluid]
