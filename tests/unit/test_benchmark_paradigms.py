@@ -21,6 +21,7 @@ from results.paradigms import Cell, pairs_apart
 from results.statistics import Estimate
 from results.summary import JobFigures, PolicyResult
 from tests.unit.synthetic_run import synthetic_run, write_experiment
+from traffic.plan import check_observable
 
 FILES = sorted(paradigms.FILES.glob("*.yaml"))
 
@@ -236,6 +237,7 @@ def test_collectives_are_each_alone(tmp_path):
     jobs = sorted(experiment.jobs, key=lambda job: job.start_s)
     rate_Bps = experiment.network.capacity_Bps[0]
     for job, case, later in zip(jobs, collectives.CASES, [*jobs[1:], None], strict=True):
+        check_observable(job)
         per_rank = Counter()
         for transfer in job.dag.transfers:
             per_rank[transfer.src_rank] += transfer.size_bytes
