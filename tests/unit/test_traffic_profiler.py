@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,10 +13,11 @@ from echelonflow.errors import InputError
 from traffic import profiler
 from traffic.profile import read, write
 from traffic.profiler import quiet
-from traffic.profiler.built import BuiltModel, Model, ModelLayer, alike
+from traffic.profiler.built import BuiltModel, Model, ModelLayer, Wanted, alike
 from traffic.profiler.measuring import measure_on
 from traffic.profiler.quiet import keep_quiet, others_share, worst
 from traffic.profiler.step import training_step
+from traffic.profiler.torch_device import TorchDevice
 
 
 @dataclass
@@ -287,25 +289,77 @@ def test_without_pytorch_the_remedy_is_named(monkeypatch, name):
         profiler.measure(name)
 
 
+@pytest.fixture
+def undisturbed(monkeypatch):
+    """Nothing is measured again, however busy the machine is."""
+    monkeypatch.setattr(quiet, "_busy_s", lambda: None)
+
+
+SMALL = {
+    # family: class of the whole model, builder's arguments, parameters of a block of width 32
+    "gpt2": ("GPT2LMHeadModel", {"layers": 3, "heads": 2, "width": 32}, 12 * 32**2 + 13 * 32),
+    "bert": ("BertForMaskedLM", {"layers": 3, "heads": 2, "width": 32}, 12 * 32**2 + 13 * 32),
+    "llama": (
+        "LlamaForCausalLM",
+        {"layers": 3, "heads": 2, "width": 32, "feed_forward": 80},
+        4 * 32**2 + 3 * 32 * 80 + 2 * 32,
+    ),
+}
+
+
+def small(family: str) -> Model:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    build = importlib.import_module(f"traffic.profiler.models.{family}")._builder(**SMALL[family][1])
+    return Model("Small", "tokens", usual=8, least=2, most=64, optimizer="AdamW", build=build)
+
+
+@pytest.mark.parametrize("family", SMALL)
+def test_pytorch_one_block_for_all_has_the_bytes_of_the_model_in_full(family, undisturbed):
+    model, device = small(family), TorchDevice("cpu")
+    once = measure_on(device, model, 8, batch=2, repeats=1, warmup=0)
+    every = measure_on(device, model, 8, batch=2, repeats=1, warmup=0, whole=True)
+    assert (len(once.measured), len(every.measured)) == (3, 5)
+    assert [x.name for x in once.layers] == [x.name for x in every.layers]
+    for a, b in zip(once.layers, every.layers, strict=True):
+        assert (a.parameter_bytes, a.activation_bytes) == (b.parameter_bytes, b.activation_bytes)
+        assert a.gradient_bytes == b.gradient_bytes == a.parameter_bytes
+    assert once.layers[1].parameter_bytes == 4 * SMALL[family][2]
+    assert {x.activation_bytes for x in once.layers[:-1]} == {2 * 8 * 32 * 4}
+
+
+@pytest.mark.parametrize("family", SMALL)
+def test_pytorch_layers_one_by_one_are_the_model(family, monkeypatch):
+    """Their loss is what the library's own forward pass of the whole model gives, for the same weights and tokens."""
+    model = small(family)
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    wanted = Wanted("cpu", torch.float32, 8, whole=True)
+    model.build(wanted)  # has the library load what it loads lazily, which would undo the next line but one
+    real, made = getattr(transformers, SMALL[family][0]), []
+    monkeypatch.setattr(transformers, SMALL[family][0], lambda config: made.append(real(config)) or made[-1])
+    built = model.build(wanted)
+    whole = made[0].eval()  # without dropout, or no two passes are alike
+    with torch.no_grad():  # fresh weights are so small that every loss is that of guessing
+        for weights in whole.parameters():
+            weights.mul_(10)
+    inputs, labels = built.draw(2)
+    hidden = inputs
+    for part in built.layers:
+        hidden = part.run(hidden, labels)
+    expected = whole(input_ids=inputs, labels=labels).loss
+    assert hidden.item() == pytest.approx(expected.item(), rel=1e-5)
+    assert abs(hidden.item() - math.log(whole.config.vocab_size)) > 0.3  # far from guessing
+    timed = sum(p.numel() for part in built.layers for p in part.parameters)
+    assert timed == sum(p.numel() for name, p in whole.named_parameters() if name != "cls.predictions.bias")
+
+
 def real(name, **given):
     pytest.importorskip("torch")
-    if "seq" in given:
-        pytest.importorskip("transformers")
     return profiler.measure(name, repeats=1, warmup=0, **given)
 
 
-def test_pytorch_gpt2_in_full_and_one_block_for_all_have_the_same_bytes():
-    once, every = real("gpt2", seq=8), real("gpt2", seq=8, whole=True)
-    assert [x.name for x in once.layers] == [x.name for x in every.layers]
-    for a, b in zip(once.layers, every.layers, strict=True):
-        assert (a.parameter_bytes, a.gradient_bytes, a.activation_bytes) == (
-            b.parameter_bytes, b.gradient_bytes, b.activation_bytes
-        )  # fmt: skip
-    assert len(once.measured) == 3
-
-
 @pytest.mark.parametrize(("name", "parameters"), [("resnet50", 25_557_032), ("vgg16", 138_357_544)])
-def test_pytorch_image_models_have_the_published_parameters(name, parameters):
+def test_pytorch_image_models_have_the_published_parameters(name, parameters, undisturbed):
     profile = real(name, image=64, batch=2)
     assert sum(x.parameter_bytes for x in profile.layers) == 4 * parameters
     assert sum(x.gradient_bytes for x in profile.layers) == 4 * parameters
