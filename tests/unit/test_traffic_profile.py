@@ -107,6 +107,22 @@ def test_what_is_no_profile_is_refused(tmp_path, text):
         read(path)
 
 
+def test_damaged_files_are_refused_or_still_profiles(tmp_path):
+    """Bytes lost, doubled or changed: an InputError that names the file, or a profile; nothing else."""
+    drawn, path, refused = random.Random(7), tmp_path / "p.json", 0
+    whole = COMMITTED[0].read_bytes()
+    for _ in range(300):
+        at, length = drawn.randrange(len(whole)), drawn.randint(0, 30)
+        middle = drawn.choice([b"", b"NaN", b"-1", b"1e999", b"null", b"{", b"\xff", whole[at : at + length] * 2])
+        path.write_bytes(whole[:at] + middle + whole[at + length :] * drawn.choice([0, 1, 1, 1]))
+        try:
+            show(read(path))
+        except InputError as error:
+            refused += 1
+            assert str(path) in str(error)
+    assert refused > 200
+
+
 def test_layers_that_are_alike_are_written_once_and_count_one_by_one(tmp_path):
     one = profile_of([1.0, 2.0, 4.0])
     first, block, last = one.measured
