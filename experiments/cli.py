@@ -160,7 +160,7 @@ def profile(
     if show:
         typer.echo(profiles.show(profiles.read(find_profile(model))))
         return
-    from traffic.profiler import measure
+    from traffic.profiler import DISTURBED_SHARE, measure
 
     target = out or Path(f"{model}-{device}.json")
     if not target.parent.is_dir():  # found out now, not after minutes of measuring
@@ -179,6 +179,13 @@ def profile(
     profiles.write(target, found)
     typer.echo(profiles.show(found))
     typer.echo(f"\nwritten: {target}")
+    share = found.provenance.others_share
+    if share is not None and share > DISTURBED_SHARE:
+        typer.echo(
+            f"others took up to {share:.0%} of the CPUs in every try, so times are too long; "
+            "measure again on a machine that is left alone",
+            err=True,
+        )
 
 
 @app.command()

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from echelonflow.errors import InputError
+from experiments.cli import app
 from traffic import profiler
 from traffic.profile import read, write
 from traffic.profiler import quiet
@@ -366,3 +368,27 @@ def test_pytorch_image_models_have_the_published_parameters(name, parameters, un
     assert sum(x.gradient_bytes for x in profile.layers) == 4 * parameters
     assert all(x.forward_s > 0 and math.isfinite(x.backward_s) for x in profile.layers)
     assert profile.layers[-1].activation_bytes == 4
+
+
+@pytest.mark.parametrize(("share", "warned"), [(0.01, False), (None, False), (0.5, True)])
+def test_the_command_writes_the_profile_and_warns_of_a_busy_machine(tmp_path, monkeypatch, share, warned):
+    monkeypatch.setattr(quiet, "_busy_s", lambda: None)
+    device = FakeDevice()
+    made = measure_on(device, fake_model(device, [1.0]), 16, batch=1, repeats=1, warmup=0)
+    made = made.model_copy(update={"provenance": made.provenance.model_copy(update={"others_share": share})})
+    asked = []
+    monkeypatch.setattr(profiler, "measure", lambda name, **given: asked.append((name, given)) or made)
+    target = tmp_path / "p.json"
+    found = CliRunner().invoke(app, ["profile", "gpt2", "--batch", "4", "--seq", "16", "--out", str(target)])
+    assert found.exit_code == 0
+    assert ("machine that is left alone" in found.output) == warned
+    assert read(target) == made
+    name, given = asked[0]
+    assert (name, given["batch"], given["seq"], given["image"], given["whole"]) == ("gpt2", 4, 16, None, False)
+
+
+def test_a_folder_that_is_not_there_is_told_before_measuring(tmp_path, monkeypatch):
+    monkeypatch.setattr(profiler, "measure", lambda *_, **__: pytest.fail("measured"))
+    found = CliRunner().invoke(app, ["profile", "gpt2", "--out", str(tmp_path / "none" / "p.json")])
+    assert isinstance(found.exception, InputError)
+    assert "there is no folder" in str(found.exception)

@@ -8,5 +8,6 @@ stages are. PyTorch is behind one seam (`torch_device.py`), so that everything e
 from __future__ import annotations
 
 from traffic.profiler.measuring import measure, measure_on, model_names
+from traffic.profiler.quiet import DISTURBED_SHARE
 
-__all__ = ["measure", "measure_on", "model_names"]
+__all__ = ["DISTURBED_SHARE", "measure", "measure_on", "model_names"]
