@@ -5,7 +5,7 @@ Pure: it is told what finished and answers what became ready. It knows no times.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from echelonflow.dag import Job
 from echelonflow.errors import RunError
@@ -24,6 +24,11 @@ class JobProgress:
     def __init__(self, job: Job, owned: Collection[str] | None = None) -> None:
         self._job = job
         self._owned = frozenset(job.dag.by_name if owned is None else owned)
+        dag, owned_steps = job.dag, self._owned
+        self._followers = {name: [f for f in dag.followers[name] if f in owned_steps] for name in dag.by_name}
+        self._next_followers = {name: [f for f in dag.next_followers[name] if f in owned_steps] for name in dag.by_name}
+        self._needs_at_first = {name: len(dag.by_name[name].after) for name in owned_steps}
+        self._needs = {name: needs + len(dag.previous[name]) for name, needs in self._needs_at_first.items()}
         self._waiting: dict[StepKey, int] = {}
         self._unfinished = len(self._owned) * job.iterations
 
@@ -46,26 +51,24 @@ class JobProgress:
         if name in self._owned:
             self._unfinished -= 1
         ready: list[StepKey] = []
-        for follower in self._job.dag.followers[name]:
-            self._satisfy(iteration, follower, ready)
+        self._satisfy(iteration, self._followers[name], ready)
         if iteration + 1 < self._job.iterations:
-            for follower in self._job.dag.next_followers[name]:
-                self._satisfy(iteration + 1, follower, ready)
+            self._satisfy(iteration + 1, self._next_followers[name], ready)
         return ready
 
-    def _satisfy(self, iteration: int, name: str, ready: list[StepKey]) -> None:
-        """One thing less that the step waits for; appended to `ready` if that was the last, and it is owned."""
-        if name not in self._owned:
-            return
-        key = (iteration, name)
-        left = self._waiting.get(key)
-        if left is None:
-            before = self._job.dag.previous[name] if iteration > 0 else ()
-            left = len(self._job.dag.by_name[name].after) + len(before)
-        if left <= 0:
-            raise RunError(f"step {name!r} of iteration {iteration} was satisfied more often than it has dependencies")
-        if left > 1:
-            self._waiting[key] = left - 1
-        else:
-            self._waiting.pop(key, None)
+    def _satisfy(self, iteration: int, names: Sequence[str], ready: list[StepKey]) -> None:
+        """One thing less that these steps wait for; those for which it was the last are appended to `ready`."""
+        waiting = self._waiting
+        needs = self._needs if iteration > 0 else self._needs_at_first
+        for name in names:
+            key = (iteration, name)
+            left = waiting.get(key, needs[name])
+            if left > 1:
+                waiting[key] = left - 1
+                continue
+            if left < 1:
+                raise RunError(
+                    f"step {name!r} of iteration {iteration} was satisfied more often than it has dependencies"
+                )
+            waiting.pop(key, None)
             ready.append(key)
