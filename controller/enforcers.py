@@ -1,7 +1,7 @@
 """Turns a policy's answer into what packets can be made to obey: a DSCP and a rate for every flow.
 
-`priority` uses the order alone: each place in it gets a class, as far as there are classes (`fold`:
-all flows from the last class's first place on share it), and no flow is paced. `rate` uses the rates
+`priority` uses the order alone: flows that meet on a link get classes in their order, as far as there are classes
+(`fold`), and no flow is paced. `rate` uses the rates
 alone: all flows share the first data class and are paced by their senders. Adding an enforcer is adding
 a function and its name in `ENFORCERS`.
 """
@@ -15,7 +15,8 @@ from types import MappingProxyType
 import numpy as np
 
 from echelonflow.allocation import FEASIBILITY_TOLERANCE, Allocation
-from echelonflow.classes import DATA_CLASSES, class_of_dscp, dscp_of_class, fold
+from echelonflow.classes import DATA_CLASSES, class_of_dscp, dscp_of_class
+from echelonflow.folding import UNDECIDED, fold
 from echelonflow.snapshot import Floats, Snapshot
 
 SAME_RATE = 0.005
@@ -41,11 +42,10 @@ Enforcer = Callable[[Snapshot, Allocation, InForce], list[Treatment]]
 
 
 def priority(snapshot: Snapshot, allocation: Allocation, in_force: InForce) -> list[Treatment]:
-    """Classes by rank, as few changes of class as the order allows."""
-    ranks = {str(row): int(rank) for row, rank in enumerate(allocation.rank.tolist())}
-    now = {str(row): class_of_dscp(old.dscp) for row, old in enumerate(in_force) if old is not None}
-    chosen = fold(ranks, now)
-    return [Treatment(dscp_of_class(chosen[str(row)])) for row in range(snapshot.flows)]
+    """Classes by rank, told apart where flows meet; flows in flight are not moved up (`fold`)."""
+    now = np.array([UNDECIDED if old is None else class_of_dscp(old.dscp) for old in in_force], np.int64)
+    chosen = fold(allocation.rank, snapshot.path_start, snapshot.path_link, now)
+    return [Treatment(dscp_of_class(traffic_class)) for traffic_class in chosen.tolist()]
 
 
 def rate(snapshot: Snapshot, allocation: Allocation, in_force: InForce) -> list[Treatment]:

@@ -9,14 +9,12 @@ from typing import Literal
 import numpy as np
 
 from echelonflow.allocation import Allocation
-from echelonflow.classes import fold
 from echelonflow.errors import InputError
 from echelonflow.fill import max_min, max_min_in_order, stages_of
+from echelonflow.folding import UNDECIDED, fold
 from echelonflow.snapshot import Floats, Ints, Snapshot
 
 MAX_CLASSES = 8
-UNDECIDED = -1
-"""Traffic class of a flow that no decision has reached yet."""
 
 Enforcer = Literal["auto", "priority", "rate"]
 
@@ -58,12 +56,9 @@ class Realism:
 EXACT = Realism()
 
 
-def fold_rows(allocation: Allocation, in_force: Ints, classes: int) -> Ints:
-    """The class (0 is served first) of each row, changing as few of those `in_force` as the order allows."""
-    ranks = {str(row): rank for row, rank in enumerate(allocation.rank.tolist())}
-    now = {str(row): value for row, value in enumerate(in_force.tolist()) if value != UNDECIDED}
-    chosen = fold(ranks, now, range(classes))
-    return np.fromiter((chosen[str(row)] for row in range(len(ranks))), np.int64, len(ranks))
+def fold_rows(snapshot: Snapshot, allocation: Allocation, in_force: Ints, classes: int) -> Ints:
+    """The class (0 is served first) of each row, as the controller would fold the order."""
+    return fold(allocation.rank, snapshot.path_start, snapshot.path_link, in_force, range(classes))
 
 
 def shared_by_class(snapshot: Snapshot, traffic_class: Ints) -> Floats:

@@ -1,0 +1,47 @@
+"""How an order of flows is folded into few traffic classes: by the controller, and by simulations with classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from echelonflow.classes import DATA_CLASSES
+from echelonflow.snapshot import Ints
+
+UNDECIDED = -1
+"""Class of a flow that no decision has reached yet."""
+
+
+def fold(rank: Ints, path_start: Ints, path_link: Ints, in_force: Ints, classes: Sequence[int] = DATA_CLASSES) -> Ints:
+    """A class for every flow, so that on every link a flow of a lower rank is above those of a higher one.
+
+    `rank`: n places in the order (0 is served first; equal ranks share, and get one class); the paths in compressed
+    rows; `in_force`: n classes that flows have now, UNDECIDED where they have none. Only flows that share a link are
+    kept apart, so few classes go a long way. A flow in flight keeps its class or is moved down, by as little as the
+    order demands: moved up, its new packets would overtake those that wait in the lower class, which TCP takes
+    for loss. Where that leaves too few classes all are given anew; where even so there are too few, what comes last
+    in the order shares the last one. Returns n classes.
+    """
+    place = _places(rank, path_start, path_link, _place_in_force(in_force, classes))
+    if len(place) and place.max() >= len(classes):
+        place = _places(rank, path_start, path_link, np.full(len(rank), UNDECIDED))
+    return np.asarray(classes, np.int64)[np.minimum(place, len(classes) - 1)]
+
+
+def _place_in_force(in_force: Ints, classes: Sequence[int]) -> Ints:
+    place_of = {traffic_class: place for place, traffic_class in enumerate(classes)}
+    return np.array([place_of.get(value, UNDECIDED) for value in in_force.tolist()], np.int64)
+
+
+def _places(rank: Ints, path_start: Ints, path_link: Ints, at_least: Ints) -> Ints:
+    """Least places, none less than `at_least`, that rise with rank on every link; equal ranks have equal ones."""
+    place = np.zeros(len(rank), np.int64)
+    next_free = np.zeros(int(path_link.max(initial=-1)) + 1, np.int64)  # by link: below all flows placed so far
+    order = np.argsort(rank, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(rank[order])) + 1):
+        links = np.concatenate([path_link[path_start[row] : path_start[row + 1]] for row in rows.tolist()] or [rows])
+        own = max(int(next_free[links].max(initial=0)), int(at_least[rows].max(initial=0)))
+        place[rows] = own
+        next_free[links] = own + 1
+    return place

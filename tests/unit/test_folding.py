@@ -1,0 +1,67 @@
+"""An order of flows in few classes: kept on every link, and with no flow in flight moved up."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from echelonflow.classes import DATA_CLASSES
+from echelonflow.folding import UNDECIDED, fold
+
+LINKS = 4
+flows = st.lists(
+    st.tuples(
+        st.integers(0, 6),
+        st.sets(st.integers(0, LINKS - 1), min_size=1, max_size=2),
+        st.sampled_from([UNDECIDED, *DATA_CLASSES]),
+    ),
+    max_size=10,
+)
+
+
+def folded(rank, paths, in_force, classes=DATA_CLASSES):
+    links = [sorted(path) for path in paths]
+    start = np.cumsum([0, *map(len, links)], dtype=np.int64)
+    link = np.array([k for path in links for k in path], np.int64)
+    return fold(np.array(rank, np.int64), start, link, np.array(in_force, np.int64), classes).tolist()
+
+
+@given(flows)
+def test_the_order_is_kept_on_every_link_and_equal_places_are_equal_classes(drawn):
+    rank, paths, in_force = [list(column) for column in zip(*drawn, strict=True)] or [[], [], []]
+    found = folded(rank, paths, in_force)
+    assert set(found) <= set(DATA_CLASSES)
+    for a in range(len(rank)):
+        for b in range(len(rank)):
+            if rank[a] < rank[b] and paths[a] & paths[b]:
+                assert found[a] < found[b]  # at most seven places: there are classes enough
+            if rank[a] == rank[b]:
+                assert found[a] == found[b]
+    assert folded(rank, paths, found) == found  # an unchanged order changes nothing
+
+
+@given(flows)
+def test_flows_in_flight_move_up_only_where_classes_run_out(drawn):
+    rank, paths, in_force = [list(column) for column in zip(*drawn, strict=True)] or [[], [], []]
+    found = folded(rank, paths, in_force)
+    wide = folded(rank, paths, in_force, range(1, 100))  # as many classes as anyone could need
+    if max(wide, default=0) <= DATA_CLASSES[-1]:
+        assert found == wide
+        assert all(new >= old for new, old in zip(found, in_force, strict=True))
+
+
+def test_flows_that_do_not_meet_share_the_first_class():
+    assert folded([0, 1, 2], [{0}, {1}, {2}], [UNDECIDED] * 3) == [1, 1, 1]
+
+
+def test_the_head_leaving_moves_nobody():
+    assert folded([0, 1], [{0}, {0}], [2, 3]) == [2, 3]
+
+
+def test_a_newcomer_in_front_moves_those_behind_down_no_further_than_needed():
+    assert folded([0, 1, 2], [{0}, {0}, {0}], [UNDECIDED, 1, 4]) == [1, 2, 4]
+
+
+def test_what_exceeds_the_classes_shares_the_last():
+    assert folded(range(9), [{0}] * 9, [UNDECIDED] * 9) == [1, 2, 3, 4, 5, 6, 7, 7, 7]
