@@ -13,7 +13,6 @@ from rich.console import Console
 
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INVALID, EXIT_VALID, EchelonError, InputError
 from experiments import cli_bound, cli_controller, cli_convert, cli_machine
-from experiments.manifest import git_revision, versions
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,6 +27,8 @@ app = typer.Typer(
 def _print_versions(wanted: bool) -> None:
     if not wanted:
         return
+    from experiments.manifest import git_revision, versions
+
     print(f"echelon {importlib.metadata.version('echelon-testbed')}, revision {git_revision() or 'unknown'}")
     for name, version in versions().items():
         print(f"{name} {version}")

@@ -84,7 +84,7 @@ def test_summary_and_manifest_say_what_was_run(finished):
 
 def test_a_policy_is_swapped_while_flows_are_in_flight(tmp_path):
     experiment, out = tmp_path / "slow.yaml", tmp_path / "out"
-    experiment.write_text(SHORT_PIPELINE.replace("400 ms", "1 s").replace("800 ms", "2 s"))
+    experiment.write_text(SHORT_PIPELINE.replace("400 ms", "1 s").replace("800 ms", "5 s"))
     with echelon_run(experiment, "--out", out, "--policy", "coflow(grouping=group)") as process:
         decisions = out / "raw" / "coflow-grouping-group-r0" / "decisions.jsonl"
         wait_until(lambda: decisions.exists() and len(decisions.read_text().splitlines()) >= 2, 60, "two decisions")
