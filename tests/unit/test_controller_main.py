@@ -19,7 +19,7 @@ from echelonflow import topologies
 from echelonflow.errors import PolicyError
 from echelonflow.messages import Begin, Event, Fault, Hello, decode, encode
 
-LIMIT_S = 20.0
+LIMIT_S = 40.0
 
 
 @pytest.fixture
