@@ -16,11 +16,11 @@ from typing import Protocol
 import numpy as np
 
 from echelonflow.errors import RunError
-from echelonflow.folding import UNDECIDED
+from echelonflow.folding import UNDECIDED, fold
 from echelonflow.policies import Policy
 from echelonflow.snapshot import Floats, Ints, Snapshot
 from simulator.flows import Flows, simultaneous_s
-from simulator.realism import Realism, fold_rows, leftovers, shared_by_class
+from simulator.realism import Realism, leftovers, shared_by_class
 
 IDLE_DECISIONS = 1000
 """So many decisions in a row that only their own expiry brought about must move something."""
@@ -152,7 +152,8 @@ class Engine:
             return
         if self._classes is not None:
             in_force = flows.decided_class if rows is None else flows.decided_class[rows]
-            flows.decided_class = _placed(fold_rows(snapshot, allocation, in_force, self._classes), rows)
+            paths = snapshot.path_start, snapshot.path_link
+            flows.decided_class = _placed(fold(allocation.rank, *paths, in_force, range(self._classes)), rows)
         else:
             flows.decided_class = np.zeros(len(flows), np.int64)
         effective_s = self.now_s + self._realism.decision_latency_s

@@ -8,10 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from echelonflow.allocation import Allocation
 from echelonflow.errors import InputError
 from echelonflow.fill import max_min, max_min_in_order, stages_of
-from echelonflow.folding import UNDECIDED, fold
+from echelonflow.folding import UNDECIDED
 from echelonflow.snapshot import Floats, Ints, Snapshot
 
 MAX_CLASSES = 8
@@ -54,11 +53,6 @@ class Realism:
 
 
 EXACT = Realism()
-
-
-def fold_rows(snapshot: Snapshot, allocation: Allocation, in_force: Ints, classes: int) -> Ints:
-    """The class (0 is served first) of each row, as the controller would fold the order."""
-    return fold(allocation.rank, snapshot.path_start, snapshot.path_link, in_force, range(classes))
 
 
 def shared_by_class(snapshot: Snapshot, traffic_class: Ints) -> Floats:

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from echelonflow import plugins
-from traffic.coflow_trace import CoflowTrace
+from echelonflow.coflow_trace import CoflowTrace
 from traffic.traces._lines import open_lines
 
 

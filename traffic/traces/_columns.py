@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from echelonflow.coflow_trace import CoflowTrace
 from echelonflow.snapshot import Floats, Ints
-from traffic.coflow_trace import CoflowTrace
 from traffic.traces._lines import Line, Lines
 
 MAX_PORTS = 1_000_000

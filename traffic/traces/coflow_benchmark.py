@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traffic.coflow_trace import CoflowTrace
+from echelonflow.coflow_trace import CoflowTrace
 from traffic.traces._columns import MEGABYTE_BYTES, Columns
 from traffic.traces._lines import Line, Lines
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from traffic.coflow_trace import CoflowTrace
+from echelonflow.coflow_trace import CoflowTrace
 from traffic.traces._columns import MEGABYTE_BYTES, Columns
 from traffic.traces._lines import Lines
 
