@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echelonflow import policies, topologies
-from echelonflow.arrangement import staggered
-from echelonflow.dag import Compute, Group, Job, JobDag, Transfer
+from echelonflow.dag import Group, Job, JobDag, Transfer
 from echelonflow.fill import least_tardiness_s
 from echelonflow.messages import Declare, FlowDeclaration
 from echelonflow.state import SchedulerState
 from simulator.fluid import simulate
 from tests.contract.snapshots import link_load, snapshots, words_of
+from tests.unit.synthetic_run import paper_job
 
 MADD = [f"coflow(grouping={g},order={o})" for g, o in itertools.product(*(words_of("coflow")[k] for k in ("grouping", "order")))]  # fmt: skip
 FORMS = [f"echelonflow(order={o},within={w})" for o, w in itertools.product(*(words_of("echelonflow")[k] for k in ("order", "within")))]  # fmt: skip
@@ -43,14 +43,7 @@ def one_link():
 )  # fmt: skip
 def test_the_papers_pipeline_example(one_link, text, end_s, max_tardiness_s):
     """Fact 1: Fig. 2, three micro-batches over one link."""
-    size_bytes = round(2 * one_link.capacity_Bps[0])
-    steps = []
-    for m in range(3):
-        steps.append(Compute(f"p{m}", 0, 1.0, (f"p{m - 1}",) if m else ()))
-        steps.append(Transfer(f"x{m}", 0, 1, size_bytes, "pp", f"x{m}", (f"p{m}",)))
-        steps.append(Compute(f"c{m}", 1, 1.0, (f"x{m}", f"c{m - 1}") if m else ("x0",)))
-    dag = JobDag(2, tuple(steps), (Group("pp", "pp-forward", ("x0", "x1", "x2"), staggered(3, 1.0)),))
-    record = simulate([Job("example", dag, ("h1", "h2"))], one_link, policies.load(text))
+    record = simulate([paper_job(one_link)], one_link, policies.load(text))
     assert max(c.finish_s for c in record.computes) == pytest.approx(end_s, abs=1e-6)
     tardiness = max(flow.finish_s - 1.0 - flow.offset_s for flow in record.flows)
     assert tardiness == pytest.approx(max_tardiness_s, abs=1e-6)

@@ -21,6 +21,7 @@ from echelonflow.state import SchedulerState
 from experiments.benchmarks import _random_groups, _random_jobs
 from results.metrics import group_rows, iteration_rows
 from simulator.fluid import simulate
+from tests.unit.synthetic_run import paper_job
 
 ONE_LINK = topologies.build("single-switch", {"hosts": 2, "rate_bps": 8e6})
 SPINE = topologies.build(
@@ -187,15 +188,7 @@ def test_no_policy_is_below_the_bound_on_iterations(pattern):
 
 def fig_2():
     """The paper's Fig. 2: three micro-batches of 2 s of link each."""
-    size = round(2 * ONE_LINK.capacity_Bps[0])
-    steps = []
-    for m in range(3):
-        steps.append(Compute(f"p{m}", 0, 1.0, (f"p{m - 1}",) if m else ()))
-        steps.append(Transfer(f"x{m}", 0, 1, size, "pp", f"x{m}", (f"p{m}",)))
-        steps.append(Compute(f"c{m}", 1, 1.0, (f"x{m}", f"c{m - 1}") if m else ("x0",)))
-    return Job(
-        "example", JobDag(2, tuple(steps), (Group("pp", "pp", ("x0", "x1", "x2"), (0.0, 1.0, 2.0)),)), ("h1", "h2")
-    )
+    return paper_job(ONE_LINK)
 
 
 def test_the_papers_example_cannot_end_before_8_nor_be_less_tardy_than_4():

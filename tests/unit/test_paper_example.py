@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from echelonflow import policies, topologies
-from echelonflow.arrangement import staggered
-from echelonflow.dag import Compute, Group, Job, JobDag, Transfer, derived_offsets, iteration_times_without_network
+from echelonflow.dag import derived_offsets, iteration_times_without_network
 from simulator.fluid import simulate
+from tests.unit.synthetic_run import paper_job
 
 RATE_BPS = 100e6
 
@@ -19,14 +19,7 @@ def network():
 
 @pytest.fixture
 def job(network):
-    size_bytes = round(2 * network.capacity_Bps[0])
-    steps = []
-    for m in range(3):
-        steps.append(Compute(f"p{m}", 0, 1.0, (f"p{m - 1}",) if m else ()))
-        steps.append(Transfer(f"x{m}", 0, 1, size_bytes, "pp", f"x{m}", (f"p{m}",)))
-        steps.append(Compute(f"c{m}", 1, 1.0, (f"x{m}", f"c{m - 1}") if m else ("x0",)))
-    dag = JobDag(2, tuple(steps), (Group("pp", "pp-forward", ("x0", "x1", "x2"), staggered(3, 1.0)),))
-    return Job("example", dag, ("h1", "h2"))
+    return paper_job(network)
 
 
 @pytest.mark.parametrize(
