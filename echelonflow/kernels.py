@@ -74,15 +74,22 @@ def _runner(kernel: Kernel) -> Loop:
 
 def compiled(kernel: Kernel) -> Loop:
     """The kernel as machine code (ImportError without numba)."""
-    from numba import njit, types
+    from numba import types
 
     element = {"i": types.int64, "f": types.float64}
     signature = types.void(
         *(types.Array(element[a.lower()], 1, "C", readonly=a.islower()) for a in kernel.arguments)
     )  # fmt: skip
+    return cast("Loop", kept_on_disk(kernel.loop, signature))
+
+
+def kept_on_disk(function: Callable[..., Any], *signature: Any) -> Any:
+    """The function compiled by numba, for `signature` now or at its first call, and kept for the next process."""
+    from numba import njit
+
     with contextlib.suppress(RuntimeError):  # neither the package's folder nor the user's cache can be written
-        return cast("Loop", njit(signature, cache=True)(kernel.loop))
-    return cast("Loop", njit(signature)(kernel.loop))
+        return njit(*signature, cache=True)(function)
+    return njit(*signature)(function)
 
 
 def interpreted(kernel: Kernel) -> Loop:

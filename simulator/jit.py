@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from echelonflow.kernels import PLAIN_VARIABLE
+from echelonflow.kernels import PLAIN_VARIABLE, kept_on_disk
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
@@ -20,11 +19,5 @@ def jit(kernel: Kernel) -> Kernel:
     """`kernel`, compiled when it is first called and kept on disk."""
     if not COMPILED:
         return kernel
-    from numba import njit
-
-    compiled: Kernel
-    with contextlib.suppress(RuntimeError):  # neither the package's folder nor the user's cache can be written
-        compiled = njit(cache=True)(kernel)
-        return compiled
-    compiled = njit(kernel)
+    compiled: Kernel = kept_on_disk(kernel)
     return compiled
