@@ -215,7 +215,10 @@ class Framework:
         )
 
     def listen_for_switches(self, address: str, port: int, listener: SwitchListener) -> None:
-        """Accept switches at `address`:`port` from now on (RunError if something else listens there)."""
+        """Accept switches at `address`:`port` from now on (RunError if something else listens there).
+
+        On return the address is taken. What connects waits until the hub runs again.
+        """
         _check_free(address, port)
         # Importing the handshake's module registers the options that are set here.
         handshake = self._import("controller.ofp_handler")
@@ -231,6 +234,9 @@ class Framework:
             thread = app.start()
             if thread is not None:
                 app.set_main_thread(thread)
+        # The framework binds in a green thread that its own green thread spawns.
+        while _is_free(address, port):
+            self._hub.sleep(0)
 
     def _translator(self) -> type:
         """The app class: each handler only translates one event."""
@@ -283,6 +289,14 @@ def _check_free(address: str, port: int) -> None:
                 f"cannot listen for switches at {address}:{port}: {error.strerror}; "
                 "end what listens there or choose another port with --listen"
             ) from error
+
+
+def _is_free(address: str, port: int) -> bool:
+    try:
+        _check_free(address, port)
+    except RunError:
+        return False
+    return True
 
 
 def quiet_framework_logs() -> None:

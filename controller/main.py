@@ -84,16 +84,17 @@ def _serve(
     """Serve switches, agents and REST until a signal; with `policy`, a standing run under it."""
     awake, woken = socket.socketpair()
     _stop_on_signals(woken)
-    warm_up(fabric.network)
     # A run's own policy is loaded before anything of the run may be heard; one that is swapped in, beside it.
     load = load_apart(policies.load, wait_to_load=framework.wait_alone, wait=framework.wait)
     coordinator = Coordinator(fabric, load, guard=deadline)
     shell = Shell(framework, coordinator)
+    # The address is taken before anything slow, so that a second controller learns at once that it is one too many.
+    framework.listen_for_switches(*switches_at, shell)
+    warm_up(fabric.network)
     load_beside = load_apart(policies.load, wait_to_load=framework.wait, wait=framework.wait)
     application = Rest(coordinator, shell.enact, load_beside, deadline, framework.time_limit)
     if policy is not None:
         shell.enact(coordinator.stand(load(policy), time.monotonic()))
-    framework.listen_for_switches(*switches_at, shell)
     framework.spawn(shell.serve, control)
     for listening in rest:
         framework.spawn(framework.serve_http, listening, application)

@@ -181,6 +181,7 @@ def test_where_nobody_serves_the_message_says_what_to_name(tmp_path):
 
 def test_two_controllers_on_one_port_are_one_too_many(tmp_path, free_port):
     with serving(None, tmp_path / "one.sock", free_port) as process:
+        assert client.status(tmp_path / "rest.sock")["clients"] == 0  # it serves
         second = start(None, tmp_path / "two.sock", free_port, "ryu", "--rest-socket", str(tmp_path / "rest2.sock"))
         code, stderr = ends_with(second)
         assert (code, len(stderr.splitlines())) == (1, 1), stderr
