@@ -171,7 +171,7 @@ Vagrant.configure("2") do |config|
     lv.disk_driver :cache => "unsafe"
     lv.kernel = "$work/vmlinuz"
     lv.initrd = "$work/initrd.img"
-    lv.cmd_line = "root=/dev/vda rw console=ttyS0 net.ifnames=0"
+    lv.cmd_line = "root=/dev/vda rw console=ttyS0 net.ifnames=0 mitigations=off"
   end
 end
 SETTINGS
