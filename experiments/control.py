@@ -13,10 +13,13 @@ from echelonflow.messages import Event, Fault, Hello, Message, decode, encode
 
 
 class CoordinatorLine:
-    """A connection to the coordinator's Unix socket, as its runner."""
+    """A connection to the coordinator's Unix socket, as its runner.
 
-    def __init__(self, path: Path, timeout_s: float = 10.0) -> None:
-        self._socket = _connect(path, timeout_s)
+    Waits until the socket is there; `check` is called meanwhile and may raise. RunError after `timeout_s`.
+    """
+
+    def __init__(self, path: Path, timeout_s: float, check: Callable[[], None]) -> None:
+        self._socket = _connect(path, timeout_s, check)
         self._buffer = b""
         self.send(Hello("runner", ""))
 
@@ -69,7 +72,7 @@ class CoordinatorLine:
         return decode(line)
 
 
-def _connect(path: Path, timeout_s: float) -> socket.socket:
+def _connect(path: Path, timeout_s: float, check: Callable[[], None]) -> socket.socket:
     deadline = time.monotonic() + timeout_s
     while True:
         found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -77,11 +80,12 @@ def _connect(path: Path, timeout_s: float) -> socket.socket:
         try:
             # A path through the open folder stays short, however deep the run folder lies.
             found.connect(f"/proc/self/fd/{folder}/{path.name}")
-        except OSError as error:
+        except OSError:
             found.close()
+            check()
             if time.monotonic() > deadline:
                 raise RunError(
-                    f"the controller did not open {path.name} within {timeout_s:.0f} s: {error.strerror}"
+                    f"the controller did not open {path.name} within {timeout_s:.0f} s; see logs/controller.log"
                 ) from None
             time.sleep(0.02)
         else:

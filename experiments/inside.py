@@ -33,6 +33,8 @@ from testbed.mininet_network import EmulatedNetwork
 from testbed.openvswitch import PrivateOpenVSwitch
 from traffic.plan import write_plan
 
+START_LIMIT_S = 60.0
+"""For the controller and the switches to be there, on a machine that is slow and has compiled nothing yet."""
 WATCH_S = 0.5
 """How often the progress of a run is looked at."""
 FIRST = ("nice", "-n", "-10")
@@ -92,8 +94,7 @@ class Emulation:
 
     def check(self) -> None:
         """Raise RunError, naming the log to read, if a process that must live has died."""
-        if self.controller.poll() is not None:
-            raise RunError(f"the controller died (exit {self.controller.returncode}); see logs/controller.log")
+        check_controller(self.controller)
         if not self.ovs.alive():
             raise RunError("Open vSwitch died; see logs/ovs-vswitchd.log")
         dead = {host: agent.returncode for host, agent in self.agents.items() if agent.poll() not in (None, 0)}
@@ -211,6 +212,12 @@ def _difference(after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]
     }
 
 
+def check_controller(process: subprocess.Popen[bytes]) -> None:
+    """Raise RunError, naming the logs to read, if the controller has died."""
+    if process.poll() is not None:
+        raise RunError(f"the controller died (exit {process.returncode}); see logs/controller.log and controller.out")
+
+
 @contextlib.contextmanager
 def _controller(orders: Orders) -> Iterator[subprocess.Popen[bytes]]:
     folder = orders.folder
@@ -237,10 +244,10 @@ def standing(orders: Orders) -> Iterator[Emulation]:
         controller = stack.enter_context(_controller(orders))
         ovs = stack.enter_context(PrivateOpenVSwitch(folder.root, folder.logs, orders.datapath, orders.tso))
         net = stack.enter_context(EmulatedNetwork(orders.network, ovs, congestion_control=orders.congestion_control))
-        line = CoordinatorLine(folder.control_socket)
+        line = CoordinatorLine(folder.control_socket, START_LIMIT_S, lambda: check_controller(controller))
         stack.callback(line.close)
         emulation = Emulation(orders, ovs, net, controller, line)
-        line.wait_for("switches", 20.0, emulation.check)
+        line.wait_for("switches", START_LIMIT_S, emulation.check)
         yield emulation
 
 

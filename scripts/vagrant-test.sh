@@ -18,8 +18,9 @@ cd "$(dirname "$0")/.."
 PACKAGES=(vagrant vagrant-libvirt libvirt-daemon qemu-system-x86 qemu-utils dnsmasq-base iptables iproute2 slirp4netns
     debootstrap e2fsprogs rsync git util-linux)
 BOX=debian/bookworm64
-# What the public box has as well: a kernel, a network, ssh, sudo. Nothing that setup.sh has to bring.
-GUEST_PACKAGES=linux-image-cloud-amd64,systemd-sysv,dbus,ifupdown,isc-dhcp-client,iproute2,kmod,openssh-server,sudo,ca-certificates,rsync
+# What the public box has as well: a kernel, a network, ssh, sudo, and of Debian's standard packages (it has them all)
+# the larger ones that others need: perl, and python3, without venv.
+GUEST_PACKAGES=linux-image-cloud-amd64,systemd-sysv,dbus,ifupdown,isc-dhcp-client,iproute2,kmod,openssh-server,sudo,ca-certificates,rsync,apt-utils,perl,python3
 DISK=10G
 NAMESERVER=10.0.2.3 # slirp4netns' own
 

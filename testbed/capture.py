@@ -16,7 +16,7 @@ from echelonflow.errors import RunError
 
 SNAP_BYTES = 96
 BUFFER_KIB = 32_768
-START_LIMIT_S = 10.0
+START_LIMIT_S = 30.0
 DRAIN_LIMIT_S = 3.0
 _STATISTICS = re.compile(
     r"(\d+) packets? captured[,\s]+(\d+) packets? received by filter[,\s]+(\d+) packets? dropped by kernel"

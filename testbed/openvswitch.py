@@ -19,7 +19,7 @@ from testbed import world
 
 DATAPATHS = ("auto", "kernel", "userspace")
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
-START_LIMIT_S = 10.0
+START_LIMIT_S = 30.0
 END_LIMIT_S = 3.0
 SWITCH_NICENESS = -10
 """Of the switch daemon, as its own start script has it: all packets pass through its one thread."""
