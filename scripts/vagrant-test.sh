@@ -20,9 +20,10 @@ PACKAGES=(vagrant vagrant-libvirt libvirt-daemon qemu-system-x86 qemu-utils dnsm
 BOX=debian/bookworm64
 # What the public box has as well: a kernel, a network, ssh, sudo, and of Debian's standard packages (it has them all)
 # the larger ones that others need: perl, and python3, without venv.
-GUEST_PACKAGES=linux-image-cloud-amd64,systemd-sysv,dbus,ifupdown,isc-dhcp-client,iproute2,kmod,openssh-server,sudo,ca-certificates,rsync,apt-utils,perl,python3
+GUEST_PACKAGES=linux-image-cloud-amd64,systemd-sysv,dbus,iproute2,kmod,openssh-server,sudo,ca-certificates,rsync,apt-utils,perl,python3
 DISK=10G
-NAMESERVER=10.0.2.3 # slirp4netns' own
+NAMESERVER=10.0.2.3    # slirp4netns' own
+GATEWAY=192.168.121.1 # vagrant-libvirt's own, which answers for names too
 
 # ---- outside: packages, and a world of its own for the rest
 
@@ -140,12 +141,16 @@ make_box() {
     chroot "$root" chown -R vagrant:vagrant /home/vagrant/.ssh
     echo 'vagrant ALL=(ALL) NOPASSWD: ALL' >"$root/etc/sudoers.d/vagrant"
     echo '/dev/vda / ext4 defaults 0 1' >"$root/etc/fstab"
-    printf 'auto lo\niface lo inet loopback\nauto eth0\niface eth0 inet dhcp\n' >"$root/etc/network/interfaces"
+    # The public box has ifupdown, which drops Vagrant's connection for most of a minute when the guest gets its name.
+    printf '[Match]\nName=eth0\n[Network]\nDHCP=yes\n' >"$root/etc/systemd/network/eth0.network"
+    chroot "$root" systemctl --quiet enable systemd-networkd
+    echo "nameserver $GATEWAY" >"$root/etc/resolv.conf"
     echo bookworm >"$root/etc/hostname"
     printf '127.0.0.1 localhost\n127.0.1.1 bookworm\n' >"$root/etc/hosts"
     rm -f "$root"/var/cache/apt/archives/*.deb
     # Installing is what takes longest under emulation: leave out what nobody reads, and waiting for the disk.
     printf '%s\n' force-unsafe-io path-exclude=/usr/share/{doc,man,locale,info}/* >"$root/etc/dpkg/dpkg.cfg.d/90quick"
+    echo 'Acquire::Languages "none";' >"$root/etc/apt/apt.conf.d/90quick"
     printf '[install]\ncompile = no\n' >>"$root/etc/pip.conf" # Python compiles what is imported, pip all there is
     # The guest is started with this kernel from outside, so that its disk needs neither partitions nor a boot loader.
     cp -L "$root/vmlinuz" "$root/initrd.img" "$work/"
@@ -172,7 +177,7 @@ Vagrant.configure("2") do |config|
     lv.disk_driver :cache => "unsafe"
     lv.kernel = "$work/vmlinuz"
     lv.initrd = "$work/initrd.img"
-    lv.cmd_line = "root=/dev/vda rw console=ttyS0 net.ifnames=0 mitigations=off"
+    lv.cmd_line = "root=/dev/vda rw console=ttyS0 net.ifnames=0 mitigations=off no5lvl"
   end
 end
 SETTINGS
@@ -207,7 +212,7 @@ up() {
 # smoke DATAPATH: run the experiment in the guest as a user would, and see that it ran on that datapath.
 # One chain, because its caller goes on after a failure and with that turns "set -e" off.
 smoke() {
-    vagrant ssh --no-tty -c "cd /vagrant && ./run.sh experiments/smoke.yaml --datapath $1 --out results/runs/smoke-$1" &&
+    vagrant ssh --no-tty -c "cd /vagrant && ./run.sh experiments/smoke.yaml --backend emulation --datapath $1 --out results/runs/smoke-$1" &&
         vagrant ssh --no-tty -c "grep -o '\"datapath\": \"$1\"' /vagrant/results/runs/smoke-$1/calibration.json"
 }
 
