@@ -66,14 +66,14 @@ def calibrate(
     invalid or 5 % off. `echelon run` warns before an experiment that is larger. Takes a few minutes; leave the
     machine alone meanwhile.
     """
-    from experiments import capacity
+    from experiments import calibration, capacity
     from testbed import preflight
 
     preflight.require()
     found = []
     for name in topology or ["single-switch", "leaf-spine"]:
         for count in hosts or [4, 16]:
-            found.append(capacity.find(name, count, lambda words: typer.echo(f"  {words}")))
+            found.append(calibration.find(name, count, lambda words: typer.echo(f"  {words}")))
             typer.echo(f"{name}, {count} hosts: {format_rate(found[-1].rate_bps)} a host")
     if all(c.rate_bps == 0 for c in found):
         raise InputError("no rate that was tried was carried; see `echelon doctor` for what this machine lacks")

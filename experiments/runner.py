@@ -26,6 +26,7 @@ from echelonflow.policies import Policy
 from echelonflow.records import RunRecord
 from echelonflow.snapshot import Snapshot
 from echelonflow.units import parse_duration_s
+from experiments import capacity
 from experiments.layout import RunFolder
 from experiments.manifest import manifest
 from experiments.schema import Experiment
@@ -65,7 +66,6 @@ def run(
     predictions = {name: predict(experiment, name) for name in experiment.policies}
     machine: dict[str, Any] = {}
     if backend == "emulation":
-        from experiments import capacity
         from testbed import preflight
 
         preflight.require()

@@ -4,18 +4,18 @@ import pytest
 
 from echelonflow import policies
 from echelonflow.errors import InputError
-from experiments import capacity
+from experiments import calibration, capacity
 from experiments.capacity import Capacity
 from simulator.fluid import simulate
 
 
 @pytest.mark.parametrize(("topology", "hosts"), [("single-switch", 4), ("leaf-spine", 8), ("dumbbell", 4)])
 def test_the_trial_loads_every_host_link_at_once(topology, hosts):
-    network = capacity.build(topology, hosts, 10e6)
-    record = simulate([capacity.ring(network)], network, policies.load("fair"))
+    network = calibration.build(topology, hosts, 10e6)
+    record = simulate([calibration.ring(network)], network, policies.load("fair"))
     assert len(record.flows) == hosts
     if topology != "dumbbell":  # whose bottleneck two flows share
-        assert all(f.finish_s == pytest.approx(capacity.FLOW_S, rel=1e-3) for f in record.flows)
+        assert all(f.finish_s == pytest.approx(calibration.FLOW_S, rel=1e-3) for f in record.flows)
 
 
 def test_what_is_remembered_is_recalled_and_replaced(tmp_path):
@@ -41,11 +41,11 @@ def test_a_broken_file_is_named(tmp_path):
 
 def test_the_warning_takes_the_nearest_larger_number_of_hosts():
     known = [Capacity("single-switch", 4, 100e6), Capacity("single-switch", 16, 30e6)]
-    assert capacity.warning(capacity.build("single-switch", 4, 100e6), known) is None
-    assert "4 hosts at 100 Mbit/s" in capacity.warning(capacity.build("single-switch", 3, 110e6), known)
-    assert "16 hosts at 30 Mbit/s" in capacity.warning(capacity.build("single-switch", 8, 40e6), known)
-    assert capacity.warning(capacity.build("single-switch", 32, 40e6), known) is None
-    assert capacity.warning(capacity.build("leaf-spine", 8, 400e6), known) is None
+    assert capacity.warning(calibration.build("single-switch", 4, 100e6), known) is None
+    assert "4 hosts at 100 Mbit/s" in capacity.warning(calibration.build("single-switch", 3, 110e6), known)
+    assert "16 hosts at 30 Mbit/s" in capacity.warning(calibration.build("single-switch", 8, 40e6), known)
+    assert capacity.warning(calibration.build("single-switch", 32, 40e6), known) is None
+    assert capacity.warning(calibration.build("leaf-spine", 8, 400e6), known) is None
 
 
 def test_the_search_brackets_the_limit(monkeypatch):
@@ -55,7 +55,7 @@ def test_the_search_brackets_the_limit(monkeypatch):
         tried.append(network.cables[0].rate_bps)
         return tried[-1] <= 70e6
 
-    monkeypatch.setattr(capacity, "_try", carried_up_to_70_mbit)
-    found = capacity.find("single-switch", 4, lambda _: None)
+    monkeypatch.setattr(calibration, "_try", carried_up_to_70_mbit)
+    found = calibration.find("single-switch", 4, lambda _: None)
     assert 56e6 <= found.rate_bps <= 70e6
     assert tried[:4] == [10e6, 20e6, 40e6, 80e6]
