@@ -2,7 +2,7 @@
 # Boots the project's own Vagrantfile from nothing and runs an experiment inside, on either datapath. As root, on
 # Debian; hardware virtualisation is not needed (the guest's processor is emulated in software).
 #
-#   scripts/vagrant-test.sh          about 10 minutes; prints the result tables and the time of every stage
+#   scripts/vagrant-test.sh          about 15 minutes on two cores; prints the result tables and the time of every stage
 #   scripts/vagrant-test.sh --keep   afterwards keeps the guest running until Ctrl-C, and says how to enter it
 #
 # The revision that is checked out is tested, not changes that are not committed. The base box is made here by
@@ -141,7 +141,7 @@ make_box() {
     chroot "$root" chown -R vagrant:vagrant /home/vagrant/.ssh
     echo 'vagrant ALL=(ALL) NOPASSWD: ALL' >"$root/etc/sudoers.d/vagrant"
     echo '/dev/vda / ext4 defaults 0 1' >"$root/etc/fstab"
-    # The public box has ifupdown, which drops Vagrant's connection for most of a minute when the guest gets its name.
+    # When the guest gets its name, ifupdown (of the public box) drops Vagrant's connection for longer than networkd.
     printf '[Match]\nName=eth0\n[Network]\nDHCP=yes\n' >"$root/etc/systemd/network/eth0.network"
     chroot "$root" systemctl --quiet enable systemd-networkd
     echo "nameserver $GATEWAY" >"$root/etc/resolv.conf"
