@@ -21,11 +21,14 @@ from echelonflow.snapshot import Floats, Snapshot
 
 SAME_RATE = 0.005
 """Relative change of a rate that is not worth a message: pacing itself is no more accurate than 1 %."""
-CRUMB_SHARE = 1e-3
+CRUMB_SHARE = 0.02
 """A rate below this share of its path's capacity counts as none where others use the path.
 
-Paced that slowly, a sender's timer outlives the next decision; such rates are what rounding leaves over.
+Paced that slowly, a sender's timer outlives the next decisions: at 1e-3 of 30 Mbit/s, two segments take a second. Such
+rates are what others leave over, for moments.
 """
+MOST_CRUMBS_SHARE = 0.05
+"""Crumbs count as none only where all of them together are at most this share of a link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,9 @@ def _without_crumbs(snapshot: Snapshot, rates: Floats) -> Floats:
     slowest = np.minimum.reduceat(snapshot.capacity_Bps[snapshot.path_link], snapshot.path_start[:-1])
     crumb = rates < CRUMB_SHARE * slowest
     hop_flow = snapshot.hop_flow()
+    crumbs = np.bincount(snapshot.path_link, weights=np.where(crumb, rates, 0.0)[hop_flow], minlength=snapshot.links)
+    many = crumbs > MOST_CRUMBS_SHARE * snapshot.capacity_Bps
+    crumb &= np.bincount(hop_flow, weights=many[snapshot.path_link], minlength=snapshot.flows) == 0
     busy = np.bincount(snapshot.path_link, weights=~crumb[hop_flow], minlength=snapshot.links) > 0
     has_busy_link = np.bincount(hop_flow, weights=busy[snapshot.path_link], minlength=snapshot.flows) > 0
     return np.where(crumb & has_busy_link, 0.0, rates)

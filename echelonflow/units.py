@@ -17,10 +17,10 @@ _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _TIME_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)\s*([^\s0-9.]\S*)\s*")
 
-# Ethernet, IPv4 and TCP (timestamps on) around the payload of one full segment; sections 3 and 4 of
-# the design: 1448 of 1514 bytes at an MTU of 1500.
+# Ethernet, IPv4 and TCP (timestamps off, see testbed/world.py) around the payload of one full segment: 1460 of 1514
+# bytes at an MTU of 1500.
 ETHERNET_HEADER_BYTES = 14
-TCP_IP_HEADER_BYTES = 52
+TCP_IP_HEADER_BYTES = 40
 
 
 def _split(text: object, what: str, example: str) -> tuple[float, str]:
@@ -69,7 +69,7 @@ def parse_duration_s(text: object) -> float:
 
 
 def payload_share(mtu_bytes: int) -> float:
-    """The share of a link's line rate that full TCP segments leave for payload (1448/1514 at 1500)."""
+    """The share of a link's line rate that full TCP segments leave for payload (1460/1514 at 1500)."""
     return (mtu_bytes - TCP_IP_HEADER_BYTES) / (mtu_bytes + ETHERNET_HEADER_BYTES)
 
 

@@ -17,7 +17,7 @@ from echelonflow.units import format_duration, format_size
 
 SHORT_FLOW_S = 0.05
 """Flows that take less than this on the emulated link are shorter than what decisions and TCP need."""
-SEGMENT_BYTES = 1448
+SEGMENT_BYTES = 1460
 
 
 @dataclass(frozen=True)

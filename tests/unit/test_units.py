@@ -37,7 +37,7 @@ def test_a_size_without_a_proper_unit_is_refused(text):
 
 
 def test_payload_share_of_a_full_ethernet_frame():
-    assert units.payload_share(1500) == pytest.approx(1448 / 1514)
+    assert units.payload_share(1500) == pytest.approx(1460 / 1514)
 
 
 def test_words():
