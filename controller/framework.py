@@ -148,10 +148,7 @@ class Framework:
         # os-ken's own hub of native threads loses exceptions and timeouts; eventlet's is the one both share.
         os.environ["OSKEN_HUB_TYPE"] = "eventlet"
         try:
-            with warnings.catch_warnings():
-                # That eventlet advises new projects against itself is known; both frameworks need it.
-                warnings.simplefilter("ignore")
-                eventlet = importlib.import_module("eventlet")
+            eventlet = _quiet_import("eventlet")
             # Ryu 4.34 imports this name, which eventlet dropped; only websocket handlers would use it.
             wsgi = importlib.import_module("eventlet.wsgi")
             if not hasattr(wsgi, "ALREADY_HANDLED"):
@@ -166,7 +163,7 @@ class Framework:
         eventlet.monkey_patch(thread=False)
 
     def _import(self, module: str) -> Any:
-        return importlib.import_module(f"{self._package}.{module}")
+        return _quiet_import(f"{self._package}.{module}")
 
     def spawn(self, function: Callable[..., None], *args: Any) -> Any:
         """Run `function` in a green thread, after all that are ready now; an exception in it is logged."""
@@ -275,6 +272,13 @@ class Framework:
                 self.listener.error(message.datapath.id, f"OpenFlow error type {message.type} code {message.code}")
 
         return Translator
+
+
+def _quiet_import(module: str) -> Any:
+    """Import without warnings: eventlet advises new projects against itself, and some of Ryu's code is old."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return importlib.import_module(module)
 
 
 def _check_free(address: str, port: int) -> None:

@@ -94,6 +94,7 @@ def addresses(folder):
             "forwarded_without_rules": ping == 0,
             "route": output(net, "h1", "ip", "route"),
             "slow_start_after_idle": output(net, "h1", "cat", "/proc/sys/net/ipv4/tcp_slow_start_after_idle").strip(),
+            "timestamps": output(net, "h1", "cat", "/proc/sys/net/ipv4/tcp_timestamps").strip(),
             "ipv6": output(net, "h1", "cat", "/proc/sys/net/ipv6/conf/all/disable_ipv6").strip(),
             "interfaces": sorted(net.interfaces()),
             "alive": net.switch_alive(),

@@ -103,3 +103,11 @@ def test_a_crumb_is_a_pause_unless_it_is_all_that_anyone_has():
 def test_from_priority_to_rate_every_flow_gets_its_rate():
     (treatment,) = rate(snapshot_of([("h1", "h2")]), rates(500_000), [Treatment(dscp_of_class(4), None)])
     assert treatment == Treatment(DATA, 500_000.0)
+
+
+def test_many_crumbs_are_a_meal():
+    """A Coflow of many small flows beside a large one must not wait for it: together they have more than a crumb."""
+    snapshot = snapshot_of([("h1", "h2")] * 5)
+    crumb = snapshot.capacity_Bps[0] * CRUMB_SHARE * 0.9
+    given = [500_000.0, crumb, crumb, crumb, crumb]
+    assert [t.rate_Bps for t in rate(snapshot, rates(*given), [None] * 5)] == given

@@ -95,7 +95,7 @@ def test_a_trace_is_the_same_as_jobs_that_do_nothing_else(policy, seed, realism)
     run = simulate(as_jobs(trace), NETWORK, policies.load(policy), realism=realism)
     by_name = {f.flow: f.finish_s for f in run.flows}
     expected = [by_name[f"f{row}"] for row in range(trace.flows)]
-    np.testing.assert_allclose(record.flow_finish_s, expected, rtol=1e-7)
+    np.testing.assert_allclose(record.flow_finish_s, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("policy", ["fair", "coflow"])
@@ -143,7 +143,7 @@ def test_late_in_a_long_trace_the_clock_still_moves():
     record = simulate_trace(
         trace_of((0, 0, 1, 1 / 3), (0, 0, 2, 1 / 7), arrivals=(1e8,)), NETWORK, policies.load("fair")
     )
-    np.testing.assert_allclose(record.completion_s, [1 / 3 + 1 / 7], atol=1e-6)
+    np.testing.assert_allclose(record.completion_s, [1 / 3 + 1 / 7], atol=1e-5)
 
 
 class TestRealism:
