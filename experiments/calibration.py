@@ -12,11 +12,12 @@ from pathlib import Path
 
 from echelonflow import topologies
 from echelonflow.dag import Compute, Group, Job, JobDag, Transfer
-from echelonflow.errors import EXIT_VALID, InputError
+from echelonflow.errors import EXIT_FAILED, EXIT_VALID, InputError, RunError
 from echelonflow.network import Network
 from echelonflow.units import format_rate
 from experiments import runner
 from experiments.capacity import Capacity
+from experiments.layout import RunFolder
 from experiments.schema import EmulationSpec, Experiment
 from results.verdict import Limits
 
@@ -83,6 +84,8 @@ def _try(network: Network, say: Say) -> bool:
     rate_bps = network.cables[0].rate_bps
     with tempfile.TemporaryDirectory(prefix="echelon-capacity-") as folder:
         code, summary = runner.run(experiment, Path(folder), "emulation", lambda _: None, pictures=False)
+        if code == EXIT_FAILED and RunFolder(Path(folder)).failure.read_text().strip() == runner.INTERRUPTED:
+            raise RunError("interrupted; nothing is remembered of it")
     off = summary.results[0].iteration_difference if summary.results else None
     carried = code == EXIT_VALID and off is not None and abs(off) <= MOST_OFF
     reason = "" if carried else f": {summary.reasons[0] if summary.reasons else f'{off:+.1%} off the prediction'}"

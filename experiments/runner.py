@@ -39,6 +39,8 @@ from simulator.trace import simulate_trace
 Report = Callable[[dict[str, Any]], None]
 """Is told of progress: {"stage": ..., ...}."""
 
+INTERRUPTED = "interrupted"
+"""What failure.txt says of an experiment that was interrupted."""
 _SAY_EVERY_S = 1.0
 
 
@@ -233,7 +235,7 @@ def _in_world(orders: dict[str, Any], network: Network, folder: RunFolder, repor
                 elif progress["stage"] in ("failed", "interrupted"):
                     failure = str(progress.get("reason", progress["stage"]))
         except KeyboardInterrupt:
-            failure = "interrupted"
+            failure = INTERRUPTED
             report({"stage": "interrupted"})
         finally:
             _end(inside)

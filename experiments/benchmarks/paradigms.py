@@ -20,6 +20,7 @@ from experiments import schema
 from experiments.benchmarks import Figure, Say
 from experiments.benchmarks._closed_forms import sent_bytes
 from experiments.benchmarks._emulated import carry_out, rows, valid_runs
+from experiments.runner import INTERRUPTED
 from experiments.schema import Experiment
 from results.paradigms import Cell, cells_from_dict, markdown, pairs_apart, write_cells
 from results.plot_paradigms import draw_paradigms
@@ -84,7 +85,7 @@ def _measured(experiment: Experiment, parent: Path, say: Say, execute: Execute) 
         return None
     if code == EXIT_FAILED:
         reason = (root / "failure.txt").read_text(encoding="utf-8").strip()
-        if reason == "interrupted":
+        if reason == INTERRUPTED:
             raise RunError("interrupted; the same command goes on with what is not measured yet")
         say(f"{experiment.name}: failed: {reason}")
     return root if any(result.valid_runs for result in summary.results) else None
