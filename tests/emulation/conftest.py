@@ -59,6 +59,8 @@ def echelon(*arguments, code=0) -> str:
 @contextlib.contextmanager
 def echelon_run(*arguments):
     """`echelon run ...` as a child process, ended in any case."""
+    # Tests that a shell runs in the background are deaf to Ctrl-C, and so would be what they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [*ECHELON, "run", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
