@@ -232,7 +232,7 @@ class Framework:
             if thread is not None:
                 app.set_main_thread(thread)
         # The framework binds in a green thread that its own green thread spawns.
-        while _is_free(address, port):
+        while _refusal(address, port) is None:
             self._hub.sleep(0)
 
     def _translator(self) -> type:
@@ -283,24 +283,24 @@ def _quiet_import(module: str) -> Any:
 
 def _check_free(address: str, port: int) -> None:
     """The framework listens in a thread of its own, where a failure would go unseen: try first."""
+    refusal = _refusal(address, port)
+    if refusal is not None:
+        raise RunError(
+            f"cannot listen for switches at {address}:{port}: {refusal}; "
+            "end what listens there or choose another port with --listen"
+        )
+
+
+def _refusal(address: str, port: int) -> str | None:
+    """Why nobody else can listen there now; None if one can."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((address, port))
             probe.listen(1)
         except OSError as error:
-            raise RunError(
-                f"cannot listen for switches at {address}:{port}: {error.strerror}; "
-                "end what listens there or choose another port with --listen"
-            ) from error
-
-
-def _is_free(address: str, port: int) -> bool:
-    try:
-        _check_free(address, port)
-    except RunError:
-        return False
-    return True
+            return error.strerror or str(error)
+    return None
 
 
 def quiet_framework_logs() -> None:

@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from echelonflow import policies
-from echelonflow.errors import InputError
-from experiments import calibration, capacity
+from echelonflow.errors import EXIT_FAILED, InputError, RunError
+from experiments import calibration, capacity, runner
 from experiments.capacity import Capacity
+from experiments.layout import RunFolder
 from simulator.fluid import simulate
 
 
@@ -59,3 +60,13 @@ def test_the_search_brackets_the_limit(monkeypatch):
     found = calibration.find("single-switch", 4, lambda _: None)
     assert 56e6 <= found.rate_bps <= 70e6
     assert tried[:4] == [10e6, 20e6, 40e6, 80e6]
+
+
+def test_an_interrupted_trial_ends_the_search(monkeypatch):
+    def interrupted(experiment, root, *_, **__):
+        RunFolder(root).failure.write_text(runner.INTERRUPTED + "\n")
+        return EXIT_FAILED, None
+
+    monkeypatch.setattr(runner, "run", interrupted)
+    with pytest.raises(RunError, match="interrupted"):
+        calibration.find("single-switch", 4, lambda _: None)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from echelonflow import policies, topologies
 from echelonflow.dag import Compute, Group, Job, JobDag, Transfer
 from echelonflow.errors import InputError
+from echelonflow.units import payload_share
 from simulator.fluid import simulate
 from traffic.collectives import Algorithm, Collective, expand, rounds
 from traffic.plan import check_observable
@@ -35,7 +36,7 @@ def job_of(collective, algorithm, n, size_bytes, *, ready_s=None, root=0, pieces
 
 def ends_s(job: Job, rate_bps=8e6) -> list[float]:
     """When the collective is over for each rank, alone on a switch; a link carries `rate_bps` in payload."""
-    network = topologies.build("single-switch", {"hosts": job.dag.ranks, "rate_bps": rate_bps * 1514 / 1460})
+    network = topologies.build("single-switch", {"hosts": job.dag.ranks, "rate_bps": rate_bps / payload_share(1500)})
     record = simulate([job], network, policies.load("fair"))
     at = {compute.step: compute.finish_s for compute in record.computes}
     return [at[f"end{i}"] for i in range(job.dag.ranks)]
