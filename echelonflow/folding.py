@@ -20,12 +20,14 @@ def fold(rank: Ints, path_start: Ints, path_link: Ints, in_force: Ints, classes:
     rows; `in_force`: n classes that flows have now, UNDECIDED where they have none. Only flows that share a link are
     kept apart, so few classes go a long way. A flow in flight keeps its class or is moved down, by as little as the
     order demands: moved up, its new packets would overtake those that wait in the lower class, which TCP takes
-    for loss. Where that leaves too few classes all are given anew; where even so there are too few, what comes last
-    in the order shares the last one. Returns n classes.
+    for loss. Where that leaves too few classes flows are moved up, too, but none of them above the class in which a
+    flow before it has been waiting; where even so there are too few, what comes last in the order shares the last
+    one. Returns n classes.
     """
-    place = _places(rank, path_start, path_link, _place_in_force(in_force, classes))
+    held = _place_in_force(in_force, classes)
+    place = _places(rank, path_start, path_link, at_least=held, waiting=np.full(len(rank), UNDECIDED))
     if len(place) and place.max() >= len(classes):
-        place = _places(rank, path_start, path_link, np.full(len(rank), UNDECIDED))
+        place = _places(rank, path_start, path_link, at_least=np.full(len(rank), UNDECIDED), waiting=held)
     return np.asarray(classes, np.int64)[np.minimum(place, len(classes) - 1)]
 
 
@@ -34,8 +36,12 @@ def _place_in_force(in_force: Ints, classes: Sequence[int]) -> Ints:
     return np.array([place_of.get(value, UNDECIDED) for value in in_force.tolist()], np.int64)
 
 
-def _places(rank: Ints, path_start: Ints, path_link: Ints, at_least: Ints) -> Ints:
-    """Least places, none less than `at_least`, that rise with rank on every link; equal ranks have equal ones."""
+def _places(rank: Ints, path_start: Ints, path_link: Ints, at_least: Ints, waiting: Ints) -> Ints:
+    """Least places, none less than `at_least`, that rise with rank on every link; equal ranks have equal ones.
+
+    `waiting`: places in which flows have packets queued. A flow served above those would starve them, and with them
+    the whole flow before it, whose window they fill: nobody behind that flow is placed above them.
+    """
     place = np.zeros(len(rank), np.int64)
     next_free = np.zeros(int(path_link.max(initial=-1)) + 1, np.int64)  # by link: below all flows placed so far
     order = np.argsort(rank, kind="stable")
@@ -43,5 +49,5 @@ def _places(rank: Ints, path_start: Ints, path_link: Ints, at_least: Ints) -> In
         links = np.concatenate([path_link[path_start[row] : path_start[row + 1]] for row in rows.tolist()] or [rows])
         own = max(int(next_free[links].max(initial=0)), int(at_least[rows].max(initial=0)))
         place[rows] = own
-        next_free[links] = own + 1
+        next_free[links] = max(own + 1, int(waiting[rows].max(initial=UNDECIDED)))
     return place

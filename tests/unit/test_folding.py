@@ -29,26 +29,48 @@ def folded(rank, paths, in_force, classes=DATA_CLASSES):
 
 @given(flows)
 def test_the_order_is_kept_on_every_link_and_equal_places_are_equal_classes(drawn):
-    rank, paths, in_force = [list(column) for column in zip(*drawn, strict=True)] or [[], [], []]
+    rank, paths, in_force = columns(drawn)
     found = folded(rank, paths, in_force)
     assert set(found) <= set(DATA_CLASSES)
-    for a in range(len(rank)):
-        for b in range(len(rank)):
-            if rank[a] < rank[b] and paths[a] & paths[b]:
-                assert found[a] < found[b]  # at most seven places: there are classes enough
-            if rank[a] == rank[b]:
-                assert found[a] == found[b]
-    assert folded(rank, paths, found) == found  # an unchanged order changes nothing
+    for a, b in meeting(paths):
+        if rank[a] < rank[b]:
+            assert found[a] < found[b] or found[a] == found[b] == DATA_CLASSES[-1]
+    assert all(found[a] == found[b] for a in range(len(rank)) for b in range(len(rank)) if rank[a] == rank[b])
+
+
+@given(flows)
+def test_an_order_that_stays_ends_in_strict_order_and_then_changes_nothing(drawn):
+    rank, paths, found = columns(drawn)
+    for _ in DATA_CLASSES:
+        found = folded(rank, paths, found)
+    assert all(found[a] < found[b] for a, b in meeting(paths) if rank[a] < rank[b])  # seven places: enough classes
+    assert folded(rank, paths, found) == found
 
 
 @given(flows)
 def test_flows_in_flight_move_up_only_where_classes_run_out(drawn):
-    rank, paths, in_force = [list(column) for column in zip(*drawn, strict=True)] or [[], [], []]
+    rank, paths, in_force = columns(drawn)
     found = folded(rank, paths, in_force)
     wide = folded(rank, paths, in_force, range(1, 100))  # as many classes as anyone could need
     if max(wide, default=0) <= DATA_CLASSES[-1]:
         assert found == wide
         assert all(new >= old for new, old in zip(found, in_force, strict=True))
+
+
+@given(flows)
+def test_nobody_is_served_above_packets_of_a_flow_before_him(drawn):
+    rank, paths, in_force = columns(drawn)
+    found = folded(rank, paths, in_force)
+    assert all(found[b] >= in_force[a] for a, b in meeting(paths) if rank[a] < rank[b])
+
+
+def columns(drawn):
+    return [list(column) for column in zip(*drawn, strict=True)] or [[], [], []]
+
+
+def meeting(paths):
+    flows = range(len(paths))
+    return [(a, b) for a in flows for b in flows if paths[a] & paths[b]]
 
 
 def test_flows_that_do_not_meet_share_the_first_class():
@@ -61,6 +83,10 @@ def test_the_head_leaving_moves_nobody():
 
 def test_a_newcomer_in_front_moves_those_behind_down_no_further_than_needed():
     assert folded([0, 1, 2], [{0}, {0}, {0}], [UNDECIDED, 1, 4]) == [1, 2, 4]
+
+
+def test_where_classes_run_out_those_in_front_move_up_and_the_rest_stay_behind_what_waits():
+    assert folded([0, 1, 2], [{0}] * 3, [3, 7, UNDECIDED]) == [1, 3, 7]
 
 
 def test_what_exceeds_the_classes_shares_the_last():
