@@ -20,14 +20,16 @@ def fold(rank: Ints, path_start: Ints, path_link: Ints, in_force: Ints, classes:
     rows; `in_force`: n classes that flows have now, UNDECIDED where they have none. Only flows that share a link are
     kept apart, so few classes go a long way. A flow in flight keeps its class or is moved down, by as little as the
     order demands: moved up, its new packets would overtake those that wait in the lower class, which TCP takes
-    for loss. Where that leaves too few classes flows are moved up, too, but none of them above the class in which a
-    flow before it has been waiting; where even so there are too few, what comes last in the order shares the last
-    one. Returns n classes.
+    for loss. Where that leaves too few classes, those that are first on all their links are moved up, with nobody put
+    above the class that they leave: they are served at once, whatever they have there. Where even so there are too
+    few, what comes last in the order shares the last one. Returns n classes.
     """
     held = _place_in_force(in_force, classes)
-    place = _places(rank, path_start, path_link, at_least=held, waiting=np.full(len(rank), UNDECIDED))
+    nothing = np.full(len(rank), UNDECIDED)
+    place = _places(rank, path_start, path_link, held, nothing)
     if len(place) and place.max() >= len(classes):
-        place = _places(rank, path_start, path_link, at_least=np.full(len(rank), UNDECIDED), waiting=held)
+        first = _places(rank, path_start, path_link, nothing, nothing) == 0
+        place = _places(rank, path_start, path_link, np.where(first, UNDECIDED, held), held)
     return np.asarray(classes, np.int64)[np.minimum(place, len(classes) - 1)]
 
 
