@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from echelonflow.errors import InputError
 from experiments.files import find_file
 from experiments.options import bind
-from traffic import formats, traces
+from traffic import formats
 
 
 class ImportSpec(BaseModel):
@@ -42,10 +42,6 @@ def options_from_text(name: str, texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _reader(name: str) -> Callable[..., formats.Imported]:
-    if name in traces.names():
-        raise InputError(
-            f"{name} is a trace of Coflows, not a job: name it in an experiment (jobs: trace), which runs it as it is"
-        )
     reader: Callable[..., formats.Imported] = formats.load(name).read
     return reader
 

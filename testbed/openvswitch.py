@@ -15,14 +15,12 @@ from pathlib import Path
 from types import TracebackType
 
 from echelonflow.errors import InputError, RunError
-from testbed import world
+from testbed import precedence, world
 
 DATAPATHS = ("auto", "kernel", "userspace")
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 START_LIMIT_S = 30.0
 END_LIMIT_S = 3.0
-SWITCH_NICENESS = -10
-"""Of the switch daemon, as its own start script has it: all packets pass through its one thread."""
 _LOG_LEVELS = ("-vconsole:off", "-vsyslog:off", "-vfile:info")
 
 
@@ -107,7 +105,7 @@ class PrivateOpenVSwitch:
         settings = [f"other_config:userspace-tso-enable={str(self.datapath == 'userspace' and self.tso).lower()}"]
         self.vsctl("set", "Open_vSwitch", ".", *settings, wait=False)
         self._start_daemon("ovs-vswitchd", f"unix:{self.run_dir}/db.sock")
-        os.setpriority(os.PRIO_PROCESS, self.vswitchd_pid, SWITCH_NICENESS)
+        precedence.give(self.vswitchd_pid, precedence.SWITCH)
         self._wait("ovs-vswitchd", self.run_dir / f"ovs-vswitchd.{self.vswitchd_pid}.ctl")
 
     def _make_run_dir(self) -> None:

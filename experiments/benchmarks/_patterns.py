@@ -1,8 +1,9 @@
 """DAGs with the traffic patterns of distributed training, small enough to be simulated by the hundred.
 
-What benchmarks need and no paradigm of `traffic` has: data parallelism (ring, parameter server), FSDP, tensor and
-expert parallelism, one-forward-one-backward pipelines, and DAGs without a pattern. Offsets are derived from the DAG.
-A ring collective is one flow per neighbour, that all ranks wait for: the chaining of its chunks is left out.
+Plainer than the paradigms of `traffic`, whose options random jobs do not need, and left as they are so that the figures
+of `docs/results.md` can be made again: data parallelism (ring, parameter server), FSDP, tensor and expert parallelism,
+one-forward-one-backward pipelines, and DAGs without a pattern. Offsets are derived from the DAG. A ring collective is
+one flow per neighbour, that all ranks wait for: what `traffic.collectives` passes on from chunk to chunk is left out.
 Sizes are those of what is computed on; durations are seconds.
 """
 

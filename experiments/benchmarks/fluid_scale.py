@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
-import resource
-import statistics
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from echelonflow import kernels, policies, topologies
 from echelonflow.dag import Job, JobDag, iteration_times_without_network
 from echelonflow.network import Network
 from experiments.benchmarks import Figure, Say, _patterns, _random_jobs
+from experiments.benchmarks._apart import timed_apart
 from simulator import trace as trace_simulation
 from simulator.fluid import simulate
 from traffic import paradigms, traces
@@ -29,7 +26,6 @@ GPUS = 8
 """Of a server."""
 MOST_GB = 2.0
 
-_BYTES_OF_KB = 1024
 _MIB = 1 << 20
 
 
@@ -44,39 +40,16 @@ def run(repeat: int, say: Say) -> list[Figure]:
     else:
         for policy, limit_s, goal_s in (("coflow", 60.0, 10.0), ("fair", 600.0, 60.0)):
             what = f"Facebook trace at 1 Gbit/s, {policy}"
-            figures.append(_figure(what, limit_s, goal_s, repeat, say, run_trace, str(place), policy))
+            limits = {"goal_s": goal_s, "most_GB": MOST_GB}
+            figures.append(timed_apart(what, limit_s, repeat, say, run_trace, str(place), policy, **limits))
     what = f"{JOBS} jobs, {JOBS * RANKS:,} GPUs, {ITERATIONS} iterations, echelonflow"
-    figures.append(_figure(what, 120.0, 20.0, repeat, say, run_jobs, "echelonflow", ITERATIONS))
+    limits = {"goal_s": 20.0, "most_GB": MOST_GB}
+    figures.append(timed_apart(what, 120.0, repeat, say, run_jobs, "echelonflow", ITERATIONS, **limits))
     return figures
 
 
-def _figure(
-    what: str,
-    limit_s: float,
-    goal_s: float,
-    repeat: int,
-    say: Say,
-    measure: Callable[..., tuple[float, float, str]],
-    *arguments: object,
-) -> Figure:
-    times_s, peaks_GB = [], []
-    for n in range(repeat):
-        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as alone:
-            time_s, peak_GB, words = alone.submit(measure, *arguments).result()
-        say(f"{what}, {n + 1} of {repeat}: {time_s:.1f} s, {peak_GB:.2f} GB; {words}")
-        times_s.append(time_s)
-        peaks_GB.append(peak_GB)
-    median_s, peak_GB = statistics.median(times_s), max(peaks_GB)
-    return Figure(
-        what,
-        f"{median_s:.1f} s ({min(times_s):.1f} to {max(times_s):.1f}), {peak_GB:.2f} GB",
-        f"under {limit_s:g} s (goal {goal_s:g} s) and {MOST_GB:g} GB",
-        median_s < limit_s and peak_GB < MOST_GB,
-    )
-
-
-def run_trace(place: str, policy: str) -> tuple[float, float, str]:
-    """Seconds that simulating the trace in the file `place` takes, peak memory in GB, and what came out."""
+def run_trace(place: str, policy: str) -> tuple[float, str]:
+    """Seconds that simulating the trace in the file `place` takes, and what came out."""
     trace_simulation.warm_up()
     given = traces.read("coflow-benchmark", Path(place), {})
     network = topologies.build("big-switch", {"ports": 150, "rate_bps": PORT_BPS})
@@ -84,10 +57,10 @@ def run_trace(place: str, policy: str) -> tuple[float, float, str]:
     record = trace_simulation.simulate_trace(given, network, policies.load(policy))
     elapsed_s = time.monotonic() - started_s
     mean_s = record.completion_s.mean()
-    return elapsed_s, _peak_GB(), f"{given.flows:,} flows, {record.events:,} events, mean completion {mean_s:.2f} s"
+    return elapsed_s, f"{given.flows:,} flows, {record.events:,} events, mean completion {mean_s:.2f} s"
 
 
-def run_jobs(policy: str, iterations: int) -> tuple[float, float, str]:
+def run_jobs(policy: str, iterations: int) -> tuple[float, str]:
     """The same of `iterations` iterations of jobs on a cluster."""
     kernels.warm_up()
     jobs, network = cluster(iterations)
@@ -96,7 +69,7 @@ def run_jobs(policy: str, iterations: int) -> tuple[float, float, str]:
     elapsed_s = time.monotonic() - started_s
     ended_s = max(compute.finish_s for compute in record.computes)
     words = f"{len(record.flows):,} flows, {len(record.computes):,} computations, {ended_s:.0f} s simulated"
-    return elapsed_s, _peak_GB(), words
+    return elapsed_s, words
 
 
 def cluster(iterations: int, *, jobs_per_server: int = 1, seed: int = 1) -> tuple[list[Job], Network]:
@@ -171,7 +144,3 @@ def _one_forward_one_backward(rng: random.Random, ranks: int) -> JobDag:
 _PATTERNS: tuple[Callable[[random.Random, int], JobDag], ...] = (
     _data_parallel, _gpipe, _fsdp, _parameter_server, _tensor_parallel, _one_forward_one_backward,
 )  # fmt: skip
-
-
-def _peak_GB() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _BYTES_OF_KB / 1e9

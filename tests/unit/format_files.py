@@ -35,6 +35,9 @@ node4 -- Linear -- forward_compute_time=3.000, backward_compute_time=6.000, acti
 	node3 -- node4
 """
 
+FACEBOOK = "4 3\n7 0 2 0 1 2 2:3 3:1\n8 1000 1 0 2 0:5 1:0.5\n9 1000 2 2 3 1 0:1\n"
+SINCRONIA = "3 2\n1 0 3 2 2 0 1 1.5 0 2 0.1 1 2 2\n2 250 1 1 1 2 0 1\n"
+
 
 def write(folder, name, content):
     """Write text or bytes to `folder`/`name` and return the path."""
@@ -157,4 +160,6 @@ def valid_files(folder):
         ("chakra", chakra_ring(folder), {}),
         ("kineto", kineto_files(folder, NCCL_STEP), {}),
         ("kineto", kineto_files(folder, GLOO_STEP, "gloo")[:1], {"symmetric": True}),
+        ("coflow-benchmark", [write(folder, "f.txt", FACEBOOK)], {}),
+        ("sincronia", [write(folder, "c.txt", SINCRONIA)], {"megabyte_bytes": 1_000_000}),
     ]

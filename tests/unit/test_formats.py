@@ -19,7 +19,7 @@ from traffic.formats._job_schema import EchelonJob, PlacedJob
 from traffic.plan import check_observable
 
 DOCS = Path(__file__).parents[2] / "docs"
-CASES = range(7)
+CASES = range(9)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -131,13 +131,6 @@ def test_options_at_fault_are_named(tmp_path, options, words):
 def test_unknown_formats_are_refused_with_those_that_there_are():
     with pytest.raises(InputError, match="unknown format 'onnx'; there is: astra-sim, chakra"):
         formats.read("onnx", [], {})
-
-
-def test_traces_of_coflows_are_no_jobs_and_the_message_says_where_they_go(tmp_path):
-    with pytest.raises(InputError, match=r"coflow-benchmark is a trace of Coflows, not a job: .*jobs: trace"):
-        import_files("coflow-benchmark", [], {})
-    with pytest.raises(InputError, match="is a trace of Coflows"):
-        options_from_text("sincronia", {})
 
 
 def test_the_command_converts_says_what_it_did_and_refuses_what_it_cannot(tmp_path):

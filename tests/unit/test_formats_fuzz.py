@@ -27,6 +27,8 @@ REAL = {
     "pipedream": (["pipedream/gnmt.graph.txt"], {"stages": 3}),
     "chakra": ([f"chakra/all_gather/all_gather.{rank}.et" for rank in range(4)], {}),
     "kineto": ([f"kineto/kineto_gloo_rank{rank}.json.gz" for rank in range(2)], {"step": "all"}),
+    "coflow-benchmark": (["coflow-benchmark/FB2010-1Hr-150-0.txt"], {"coflows": 3}),
+    "sincronia": (["sincronia/200-0.9-FB-UPWS.txt"], {}),
 }
 NAMES = {
     "astra-sim": "w.txt",
@@ -35,6 +37,8 @@ NAMES = {
     "chakra": "t.0.et",
     "kineto": "k.json",
     "job": "j.json",
+    "coflow-benchmark": "w.txt",
+    "sincronia": "w.txt",
 }
 OPTIONS = {"astra-sim": {"ranks": 4}, "pipedream": {"stages": 2}, "kineto": {"symmetric": True}}
 MUTATIONS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -92,7 +96,7 @@ def test_arbitrary_bytes(name, data):
         survive(name, [write(Path(folder), NAMES[name], data)], OPTIONS.get(name, {}))
 
 
-@pytest.mark.parametrize("case", range(7))
+@pytest.mark.parametrize("case", range(9))
 @MUTATIONS
 @given(seed=st.integers(0, 1 << 32))
 def test_files_with_faults(case, seed):
@@ -202,6 +206,7 @@ def test_a_pipe_or_folder_is_not_waited_for(tmp_path):
     [
         ("astra-sim", "DATA\n1\nx -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 5 1\n", {"ranks": 10**8}),
         ("astra-sim", "MICRO\n1\nx -1 1 NONE 0 1 NONE 0 1 ALLTOALL 5 1\n", {"ranks": 100_000}),
+        ("sincronia", f"2 1\n1 0 {_builder.MAX_STEPS} 1 1" + " 0 1 1" * _builder.MAX_STEPS, {}),
         ("simai", "MICRO all_gpus: 90000000\n1\nx -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 5 1\n", {}),
     ],
 )
