@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +18,8 @@ from typing import Any
 from echelonflow.errors import InputError
 
 SCHEMA_VERSION = 1
+MOST_BYTES = 1 << 63
+"""No transfer has so many: formats that others read write sizes in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,8 @@ class JobDag:
                     ready.append(follower)
         if len(done) != len(self.steps):
             stuck = sorted(name for name, count in waiting.items() if count > 0)
-            raise InputError(f"job has a cycle through {', '.join(stuck[:5])}; a DAG has none")
+            named = (name if name.isprintable() else repr(name) for name in stuck[:5])
+            raise InputError(f"job has a cycle through {', '.join(named)}; a DAG has none")
         return tuple(done)
 
     @cached_property
@@ -335,8 +338,7 @@ def job_from_dict(data: Mapping[str, Any]) -> Job:
 def _check_steps(job_dag: JobDag) -> None:
     known = {step.name for step in job_dag.steps}
     if len(known) != len(job_dag.steps):
-        names = [step.name for step in job_dag.steps]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = Counter(step.name for step in job_dag.steps).most_common(1)[0][0]
         raise InputError(f"job has two steps called {twice!r}")
     if not job_dag.steps:
         raise InputError("job has no steps")
@@ -357,6 +359,8 @@ def _check_steps(job_dag: JobDag) -> None:
                 )
         elif not step.size_bytes > 0:
             raise InputError(f"transfer {step.name!r} has {step.size_bytes} bytes; a size must be positive")
+        elif not step.size_bytes < MOST_BYTES:
+            raise InputError(f"transfer {step.name!r} has {step.size_bytes} bytes; a size has 63 bits at most")
         elif step.src_rank == step.dst_rank:
             raise InputError(f"transfer {step.name!r} goes from rank {step.src_rank} to itself")
     for earlier, later in job_dag.next_iteration:

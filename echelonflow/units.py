@@ -56,7 +56,10 @@ def parse_size_bytes(text: object) -> int:
     value, unit = _split(text, "a size", example)
     if not unit.endswith("B"):
         raise InputError(f"{text!r}: unknown unit {unit!r}; write a size such as {example!r}")
-    return round(_scaled(value, unit[:-1], text, "a size", example))
+    size = _scaled(value, unit[:-1], text, "a size", example)
+    if not math.isfinite(size):
+        raise InputError(f"{text!r}: is too large for a size; write one such as {example!r}")
+    return round(size)
 
 
 def parse_duration_s(text: object) -> float:

@@ -64,14 +64,14 @@ def describe_formats() -> str:
     lines = []
     for name in formats.names():
         reader = formats.load(name)
-        lines.append(f"{name:12} {reader.SUMMARY}")
+        lines.append(f"{name:17} {reader.SUMMARY}")
         hints = typing.get_type_hints(reader.read)
         for parameter in inspect.signature(reader.read).parameters.values():
             if parameter.name == "paths":
                 continue
             key, words = describe_option(parameter.name, hints[parameter.name])
             needed = parameter.default is parameter.empty
-            lines.append(f"{'':12}   {key}: {words}" + (" (needed)" if needed else f" [{parameter.default}]"))
+            lines.append(f"{'':17}   {key}: {words}" + (" (needed)" if needed else f" [{parameter.default}]"))
     return "\n".join(lines)
 
 

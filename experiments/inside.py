@@ -152,7 +152,7 @@ class Emulation:
                 self.agents[host] = self.net.popen(
                     host,
                     [
-                        *precedence.starting(precedence.PROMPT), sys.executable, "-m", "traffic.agent", "--plan", str(plan), "--host", host,
+                        *precedence.starting(), sys.executable, "-m", "traffic.agent", "--plan", str(plan), "--host", host,
                         "--socket", str(self.orders.folder.control_socket),
                         "--records", str(raw / "agents" / f"{host}.jsonl"),
                     ],
@@ -221,7 +221,7 @@ def _controller(orders: Orders) -> Iterator[subprocess.Popen[bytes]]:
     folder = orders.folder
     argv = controller_argv(orders.framework, folder.network, folder.control_socket, folder.logs / "controller.log")
     with (folder.logs / "controller.out").open("ab") as log:
-        command = [*precedence.starting(precedence.PROMPT), sys.executable, *argv]
+        command = [*precedence.starting(), sys.executable, *argv]
         process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
     try:
         yield process

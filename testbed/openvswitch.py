@@ -105,7 +105,7 @@ class PrivateOpenVSwitch:
         settings = [f"other_config:userspace-tso-enable={str(self.datapath == 'userspace' and self.tso).lower()}"]
         self.vsctl("set", "Open_vSwitch", ".", *settings, wait=False)
         self._start_daemon("ovs-vswitchd", f"unix:{self.run_dir}/db.sock")
-        precedence.give(self.vswitchd_pid, precedence.SWITCH)
+        precedence.give(self.vswitchd_pid)
         self._wait("ovs-vswitchd", self.run_dir / f"ovs-vswitchd.{self.vswitchd_pid}.ctl")
 
     def _make_run_dir(self) -> None:

@@ -1,4 +1,4 @@
-"""Which processes the processors serve first: agents and controller, then the switch, then everything else.
+"""Which processes the processors serve first: agents, controller and switch, then everything else.
 
 Agents' sleeps stand for computation and must end in time; flows wait for decisions; all packets go through one thread of
 the switch. Each does little at a time, but many wake at once, and under the ordinary scheduler whoever
@@ -11,8 +11,8 @@ from __future__ import annotations
 import functools
 import os
 
-SWITCH, PROMPT = 1, 2
-"""Real-time priorities: of the switch; of what wakes for a moment, and goes before it."""
+PRIORITY = 1
+"""Real-time, and the same for all: where agents went before the switch, they sent before it had the rules for their flows."""
 NICENESS = -10
 
 
@@ -21,21 +21,21 @@ def real_time() -> bool:
     """Whether the system lets processes of ours have real-time priority."""
     before, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(SWITCH))
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(PRIORITY))
         os.sched_setscheduler(0, before, parameter)
     except OSError:
         return False
     return True
 
 
-def starting(priority: int) -> tuple[str, ...]:
-    """What a command line begins with so that its process has `priority`."""
-    return ("chrt", "--rr", str(priority)) if real_time() else ("nice", "-n", str(NICENESS))
+def starting() -> tuple[str, ...]:
+    """What a command line begins with so that its process goes first."""
+    return ("chrt", "--rr", str(PRIORITY)) if real_time() else ("nice", "-n", str(NICENESS))
 
 
-def give(pid: int, priority: int) -> None:
-    """Give a process that runs already `priority`; raises OSError where not even niceness is allowed."""
+def give(pid: int) -> None:
+    """Have a process that runs already go first; raises OSError where not even niceness is allowed."""
     if real_time():
-        os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(priority))
+        os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(PRIORITY))
     else:
         os.setpriority(os.PRIO_PROCESS, pid, NICENESS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Callable
@@ -11,15 +10,12 @@ from pathlib import Path
 from echelonflow import kernels, policies, topologies
 from echelonflow.dag import Job, JobDag, iteration_times_without_network
 from echelonflow.network import Network
-from experiments.benchmarks import Figure, Say, _patterns, _random_jobs
+from experiments.benchmarks import Figure, Say, _patterns, _random_jobs, _traces
 from experiments.benchmarks._apart import timed_apart
 from simulator import trace as trace_simulation
 from simulator.fluid import simulate
 from traffic import paradigms, traces
 
-TRACE_VARIABLE = "ECHELON_COFLOW_TRACE"
-"""Names the Facebook trace (FB2010-1Hr-150-0.txt); its authors state no licence, so it is not shipped."""
-TRACE_PLACE = Path(__file__).parents[3] / "shared" / "data" / "coflow-benchmark" / "FB2010-1Hr-150-0.txt"
 PORT_BPS = 1e9
 JOBS, RANKS, ITERATIONS = 32, 32, 100
 GPUS = 8
@@ -31,13 +27,10 @@ _MIB = 1 << 20
 
 def run(repeat: int, say: Say) -> list[Figure]:
     """Each of the three simulations `repeat` times, each time in a fresh process, so that peak memory is its own."""
-    place = Path(os.environ.get(TRACE_VARIABLE, TRACE_PLACE))
     figures = []
     if kernels.warm_up() != "numba":
         say("trace left out: whole traces need compiled kernels; install the extra `fast`: pip install '.[fast]'")
-    elif not place.is_file():
-        say(f"trace left out: there is no {place}; set {TRACE_VARIABLE} to the Facebook trace's file")
-    else:
+    elif (place := _traces.find(_traces.FACEBOOK, say)) is not None:
         for policy, limit_s, goal_s in (("coflow", 60.0, 10.0), ("fair", 600.0, 60.0)):
             what = f"Facebook trace at 1 Gbit/s, {policy}"
             limits = {"goal_s": goal_s, "most_GB": MOST_GB}

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.benchmarks import Figure, Say
+from experiments.benchmarks import Figure, Say, _traces
 from experiments.benchmarks._apart import timed_apart
 from experiments.import_jobs import import_files
 from experiments.jobs import find_profile
 from traffic import formats, profile, traces
 from traffic.paradigms import hybrid
 
-DATA_VARIABLE = "ECHELON_TRACES"
-"""Names a folder with the traces of `FILES`, none of which is shipped: other people's, some without a licence."""
-DATA_PLACE = Path(__file__).parents[3] / "shared" / "data"
-FILES: Sequence[tuple[str, str]] = (
-    ("coflow-benchmark", "coflow-benchmark/FB2010-1Hr-150-0.txt"),
-    ("kineto", "kineto/nccl_allreduce_2gpu_one_step.json.gz"),
-)
-"""Format and file: the largest there are, as they are and when unpacked."""
+KINETO = "kineto/nccl_allreduce_2gpu_one_step.json.gz"
 MOST_IMPORT_S = 2.0
 
 PROFILE = "gpt2-xl-b1-s512-cpu"
@@ -37,20 +29,21 @@ def run(repeat: int, say: Say) -> list[Figure]:
     """Medians of `repeat`, each in a fresh process; a trace that is not there is left out, and said."""
     what = f"3-D job of 8 x 8 x 16 = 1,024 ranks ({PROFILE}, 8 micro-batches): its DAG built"
     figures = [timed_apart(what, MOST_DAG_S, repeat, say, build_three_d, most_GB=MOST_DAG_GB)]
-    place = Path(os.environ.get(DATA_VARIABLE, DATA_PLACE))
-    for name, file in FILES:
-        path = place / file
-        if not path.is_file():
-            say(f"{file} left out: it is not in {place}; set {DATA_VARIABLE} to a folder that has it")
-            continue
-        what = f"import of {path.name} ({path.stat().st_size / 1e3:.0f} kB)"
-        figures.append(timed_apart(what, MOST_IMPORT_S, repeat, say, read_file, name, [str(path)]))
+    if (facebook := _traces.find(_traces.FACEBOOK, say)) is not None:
+        what = f"reading {facebook.name}, {facebook.stat().st_size / 1e3:.0f} kB, to run it as a trace"
+        figures.append(timed_apart(what, MOST_IMPORT_S, repeat, say, read_trace, str(facebook)))
+        what = "the same, made a job of a step for each flow"
+        figures.append(timed_apart(what, None, repeat, say, read_job, "coflow-benchmark", [str(facebook)], {}))
+    if (kineto := _traces.find(KINETO, say)) is not None:
+        what = f"importing {kineto.name}, {kineto.stat().st_size / 1e3:.0f} kB packed"
+        options = {"symmetric": True}
+        figures.append(timed_apart(what, MOST_IMPORT_S, repeat, say, read_job, "kineto", [str(kineto)], options))
     with tempfile.TemporaryDirectory(prefix="echelon-workloads-") as folder:
         job = hybrid.from_profile(profile.read(find_profile(PROFILE)), **EXPORTED)
         written = formats.write_chakra(job, Path(folder) / "job")
         size_MB = sum(path.stat().st_size for path in written) / 1e6
-        what = f"import of a job of ours as Chakra traces ({len(written)} ranks, {size_MB:.1f} MB)"
-        figures.append(timed_apart(what, None, repeat, say, read_file, "chakra", [str(path) for path in written]))
+        what = f"importing a job of ours from Chakra traces ({len(written)} ranks, {size_MB:.1f} MB)"
+        figures.append(timed_apart(what, None, repeat, say, read_job, "chakra", [str(path) for path in written], {}))
     return figures
 
 
@@ -62,13 +55,16 @@ def build_three_d() -> tuple[float, str]:
     return elapsed_s, f"{len(dag.transfers):,} flows, {len(dag.computes):,} computations, {len(dag.groups):,} groups"
 
 
-def read_file(name: str, files: Sequence[str]) -> tuple[float, str]:
-    """Seconds that reading `files` of format (or trace format) `name` takes, and what is in them."""
+def read_trace(file: str) -> tuple[float, str]:
+    """Seconds that reading a trace of Coflows takes, and what is in it."""
     started_s = time.perf_counter()
-    if name in traces.names():
-        trace = traces.read(name, Path(files[0]), {})
-        return time.perf_counter() - started_s, f"{trace.flows:,} flows"
-    options = {"symmetric": True} if name == "kineto" else {}
-    imported = import_files(name, [Path(file) for file in files], options)
+    trace = traces.read("coflow-benchmark", Path(file), {})
+    return time.perf_counter() - started_s, f"{trace.coflows:,} Coflows, {trace.flows:,} flows"
+
+
+def read_job(name: str, files: Sequence[str], options: dict[str, Any]) -> tuple[float, str]:
+    """Seconds that importing `files` of format `name` takes, and what is in the job."""
+    started_s = time.perf_counter()
+    dag = import_files(name, [Path(file) for file in files], options).dag
     elapsed_s = time.perf_counter() - started_s
-    return elapsed_s, f"{len(imported.dag.transfers):,} flows, {len(imported.dag.computes):,} computations"
+    return elapsed_s, f"{len(dag.transfers):,} flows, {len(dag.computes):,} computations"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from echelonflow.errors import RunError
-from experiments.benchmarks import _apart, workloads
+from experiments.benchmarks import _apart, _traces, workloads
 from experiments.jobs import find_profile
 from traffic import formats, profile
 from traffic.paradigms import hybrid
@@ -30,6 +30,13 @@ def test_a_figure_is_held_to_its_limits(limit_s, most_GB, must, ok):
     assert (figure.must, figure.ok) == (must, ok)
     assert figure.measured.startswith("0.50 s")
     assert "42 flows" in said[0]
+
+
+def test_memory_is_that_of_the_process_alone():
+    ballast = bytearray(400_000_000)
+    said: list[str] = []
+    figure = _apart.timed_apart("it", None, 1, said.append, half_a_second_and_words, "")
+    assert len(ballast) > float(figure.measured.split(", ")[1].removesuffix(" GB")) * 1e9
 
 
 def test_a_process_that_dies_is_said(monkeypatch):
@@ -60,7 +67,8 @@ def test_a_job_of_ours_is_read_back_whole(tmp_path):
     )
     files = [str(path) for path in formats.write_chakra(dag, tmp_path / "job")]
     assert (
-        workloads.read_file("chakra", files)[1] == f"{len(dag.transfers):,} flows, {len(dag.computes):,} computations"
+        workloads.read_job("chakra", files, {})[1]
+        == f"{len(dag.transfers):,} flows, {len(dag.computes):,} computations"
     )
 
 
@@ -73,9 +81,9 @@ def test_traces_that_are_missing_are_left_out_and_said(tmp_path, monkeypatch):
 
     monkeypatch.setattr(workloads, "timed_apart", noted)
     monkeypatch.setattr(workloads, "EXPORTED", {"tensor": 1, "pipeline": 2, "data": 1, "micro_batches": 2})
-    monkeypatch.setenv(workloads.DATA_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(_traces.VARIABLE, str(tmp_path))
     said: list[str] = []
     workloads.run(1, said.append)
-    assert len([words for words in said if "left out" in words]) == len(workloads.FILES)
+    assert [words.split()[0] for words in said if "left out" in words] == [_traces.FACEBOOK, workloads.KINETO]
     assert not any("FB2010" in what for what in measured)
     assert any("2 ranks" in what for what in measured)

@@ -75,12 +75,14 @@ def test_shares_that_are_not_whole_add_up(tmp_path):
     sizes = [t.size_bytes for t in found.dag.transfers]
     assert sum(sizes) == MB
     assert max(sizes) - min(sizes) <= 1
+    plain = import_files("coflow-benchmark", [path], {"megabyte": "1 MB"})
+    assert plain.report.bytes_out == 1_000_000
     tiny = formats.read("coflow-benchmark", [path], {"megabyte_bytes": 1})
     assert [t.size_bytes for t in tiny.dag.transfers] == [1, 1, 1]
     assert any("2 bytes added" in words for words in tiny.report.assumed)
 
 
-def test_the_facebook_trace_is_read_whole():
+def test_the_facebook_trace_has_its_bytes():
     path = DATA / "coflow-benchmark" / "FB2010-1Hr-150-0.txt"
     if not path.exists():
         pytest.skip(f"others' files are not published with this project: {path} is absent")

@@ -206,7 +206,9 @@ def test_a_pipe_or_folder_is_not_waited_for(tmp_path):
     [
         ("astra-sim", "DATA\n1\nx -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 5 1\n", {"ranks": 10**8}),
         ("astra-sim", "MICRO\n1\nx -1 1 NONE 0 1 NONE 0 1 ALLTOALL 5 1\n", {"ranks": 100_000}),
-        ("sincronia", f"2 1\n1 0 {_builder.MAX_STEPS} 1 1" + " 0 1 1" * _builder.MAX_STEPS, {}),
+        pytest.param(
+            "sincronia", f"2 1\n1 0 {_builder.MAX_STEPS} 1 1" + " 0 1 1" * _builder.MAX_STEPS, {}, id="sincronia"
+        ),
         ("simai", "MICRO all_gpus: 90000000\n1\nx -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 5 1\n", {}),
     ],
 )

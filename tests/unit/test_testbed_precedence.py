@@ -34,17 +34,17 @@ def test_asking_leaves_this_process_as_it_was():
 def test_a_process_starts_with_the_priority_that_was_asked_for():
     if not precedence.real_time():
         pytest.skip("this system refuses real-time priority")
-    assert scheduling_of(precedence.starting(precedence.PROMPT))[:2] == (os.SCHED_RR, precedence.PROMPT)
+    assert scheduling_of(precedence.starting())[:2] == (os.SCHED_RR, precedence.PRIORITY)
 
 
 def test_a_running_process_is_given_it():
     if not precedence.real_time():
         pytest.skip("this system refuses real-time priority")
     with subprocess.Popen(["sleep", "60"]) as process:
-        precedence.give(process.pid, precedence.SWITCH)
+        precedence.give(process.pid)
         found = os.sched_getscheduler(process.pid), os.sched_getparam(process.pid).sched_priority
         process.kill()
-    assert found == (os.SCHED_RR, precedence.SWITCH)
+    assert found == (os.SCHED_RR, precedence.PRIORITY)
 
 
 def test_where_the_system_refuses_there_is_niceness(monkeypatch):
@@ -53,8 +53,8 @@ def test_where_the_system_refuses_there_is_niceness(monkeypatch):
 
     monkeypatch.setattr(os, "sched_setscheduler", refuse)
     assert not precedence.real_time()
-    assert precedence.starting(precedence.PROMPT) == ("nice", "-n", str(precedence.NICENESS))
+    assert precedence.starting() == ("nice", "-n", str(precedence.NICENESS))
     given = []
     monkeypatch.setattr(os, "setpriority", lambda *arguments: given.append(arguments))
-    precedence.give(17, precedence.SWITCH)
+    precedence.give(17)
     assert given == [(os.PRIO_PROCESS, 17, precedence.NICENESS)]

@@ -103,7 +103,8 @@ class Builder:
         special: dict[Collective, Literal["direct", "tree"]] = {"all-to-all": "direct", "broadcast": "tree"}
         algorithm = special.get(kind, self._algorithm)
         # Refused before it is made: everyone to everyone is the square of the ranks, and all-reduce has two halves.
-        self._check_room(2 * len(ranks) ** 2 if algorithm in ("direct", "ring-steps") else 0)
+        rounds = {"direct": len(ranks), "ring-steps": len(ranks), "halving-doubling": len(ranks).bit_length()}
+        self._check_room(2 * len(ranks) * rounds.get(algorithm, 0))
         expansion = expand(
             label, kind, algorithm, ranks=ranks, size_bytes=size_bytes, after=[after[r] for r in ranks], group=group
         )

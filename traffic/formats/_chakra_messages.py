@@ -37,6 +37,9 @@ _SIGNED, _UNSIGNED, _ZIGZAG = {7, 9}, {11, 13}, {15, 17}
 _FIXED = {5: "<f", 19: "<I", 23: "<i", 3: "<d", 21: "<Q", 25: "<q"}
 _FIXED_SIZE = {FIXED32: {5, 19, 23}, FIXED64: {3, 21, 25}}
 
+MAX_NODES = 2_000_000
+"""Of one file: twice the steps that a job may have, for nodes that become none."""
+
 
 @dataclass
 class Node:
@@ -62,7 +65,7 @@ def read(path: Path) -> tuple[dict[str, Value], list[Node]]:
             if count == 0:
                 metadata = _metadata(message)
             else:
-                nodes.append(_node(message))
+                nodes.append(_node(message, count))
             count += 1
     except (WireError, UnicodeDecodeError) as error:
         where = "its metadata" if count == 0 else f"node {count}"
@@ -98,7 +101,12 @@ def _metadata(message: bytes) -> dict[str, Value]:
     return attributes
 
 
-def _node(message: bytes) -> Node:
+def _node(message: bytes, count: int) -> Node:
+    """The node in a message that is the `count`-th of its file (WireError where it is none)."""
+    if not message:
+        raise WireError("is empty")
+    if count > MAX_NODES:
+        raise WireError(f"is one more than {MAX_NODES:,}, which is the limit")
     node = Node()
     for number, wire, value in read_fields(message):
         if isinstance(value, int):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from echelonflow.coflow_trace import CoflowTrace
-from echelonflow.dag import Compute, Group, JobDag, Step, Transfer
+from echelonflow.dag import Compute, Group, JobDag, Transfer
 from echelonflow.errors import InputError, RunError
 from echelonflow.snapshot import Ints
 from echelonflow.units import format_duration, format_size
@@ -18,6 +18,7 @@ from traffic.formats._layers import only
 from traffic.formats._report import Imported, Report
 
 MOST_RANKS = 10_000
+"""Chakra has a file for each."""
 MOST_BYTES = 1 << 53
 """Of all flows together: beyond it, sums of sizes are no longer exact."""
 
@@ -29,43 +30,43 @@ def read_coflows(paths: Sequence[Path], name: str, *, megabyte_bytes: int, coflo
     """The trace of format `name` in the one file of `paths`, or its first `coflows` Coflows to arrive, as a job.
 
     A rank is a port. On every rank that sends, computations of kind "wait" last from one arrival to the next; a Coflow's
-    flows wait for that of its arrival. Every Coflow is an EchelonFlow whose offsets are 0, with the trace's weight. An
-    iteration lasts until the last arrival; the next one begins then. Flows within a port cross no link and are dropped;
-    sizes are rounded to whole bytes so that a Coflow's total is kept. Raises InputError naming file and line, or the
-    limit that a trace exceeds.
+    flows wait for that of its arrival. Every Coflow is an EchelonFlow whose offsets are 0. An iteration lasts until the
+    last arrival; the next one begins then. Flows within a port cross no link and are dropped; sizes are rounded to
+    whole bytes so that a Coflow's total is kept. Raises InputError naming file and line, or the limit that a trace exceeds.
     """
     path = only(paths, f"a {name} trace")
-    whole = traces.read(name, path, {"megabyte_bytes": megabyte_bytes})
-    keep = _first_to_arrive(path, whole, coflows)
-    flows = np.flatnonzero(np.isin(whole.coflow, keep) & (whole.src != whole.dst))
-    _check_limits(path, whole, flows)
-    size_bytes, padding_bytes = _whole_bytes(whole, flows)
-    dag = JobDag(
-        ranks=int(max(whole.src[flows].max(), whole.dst[flows].max())) + 1,
-        steps=tuple(_steps(whole, flows, size_bytes)),
-        groups=tuple(_groups(whole, flows)),
-        next_iteration=tuple(_next_iteration(whole, flows)),
-        parameters={"imported": name, "file": path.name},
-    )
-    sent, bytes_in = int(size_bytes.sum()), round(float(whole.size_bytes[flows].sum()))
+    trace = traces.read(name, path, {"megabyte_bytes": megabyte_bytes})
+    keep = _first_to_arrive(path, trace, coflows)
+    flows = np.flatnonzero(np.isin(trace.coflow, keep) & (trace.src != trace.dst))
+    _check_limits(path, trace, flows)
+    size_bytes, padding_bytes = _whole_bytes(trace, flows)
+    sent, bytes_in = int(size_bytes.sum()), round(float(trace.size_bytes[flows].sum()))
     if sent != bytes_in + padding_bytes:
         raise RunError(f"{path}: {bytes_in} bytes were read and {sent} would be sent; this is a fault of the importer")
-    report = Report(
-        (
-            f"{path}: {whole.coflows} Coflows with {whole.flows:,} flows",
-            f"{len(keep)} Coflows, arriving until {format_duration(float(whole.arrival_s[keep].max()))}, are imported",
-        ),
-        tuple(_dropped(whole, keep, flows)),
-        (
-            f"a megabyte is {megabyte_bytes:,} bytes (megabyte_bytes)",
-            "ports are ranks and compute nothing: what releases a Coflow is the time since the iteration's start",
-            "a Coflow is an EchelonFlow without stagger (offsets 0)",
-            *([f"{padding_bytes} bytes added: a flow has at least 1 byte"] if padding_bytes else []),
-        ),
-        bytes_in,
-        bytes_in,
+    ports: list[int] = np.union1d(trace.src[flows], trace.dst[flows]).tolist()
+    waits = _waits(trace, flows, ports)
+    transfers = _transfers(trace, flows, size_bytes)
+    first = {wait.rank: wait.name for wait in reversed(waits)}
+    last = {wait.rank: wait.name for wait in waits}
+    dag = JobDag(
+        ranks=ports[-1] + 1,
+        steps=(*waits, *transfers),
+        groups=tuple(_groups(trace, flows, transfers)),
+        next_iteration=tuple((last[port], first[port]) for port in ports),
+        parameters={"imported": name, "file": path.name},
     )
-    return Imported(dag, report)
+    imported = np.unique(trace.coflow[flows])
+    read = (
+        f"{path}: {trace.coflows} Coflows with {trace.flows:,} flows",
+        f"{len(imported)} of them, arriving until {format_duration(float(trace.arrival_s[imported].max()))}",
+    )
+    assumed = (
+        f"a megabyte is {megabyte_bytes:,} bytes (megabyte)",
+        "ports are ranks and compute nothing: what releases a Coflow is the time since the iteration's start",
+        "a Coflow is an EchelonFlow without stagger (offsets 0)",
+        *([f"{padding_bytes} bytes added: a flow has at least 1 byte"] if padding_bytes else []),
+    )
+    return Imported(dag, Report(read, tuple(_dropped(trace, keep, flows)), assumed, bytes_in, bytes_in))
 
 
 def _first_to_arrive(path: Path, trace: CoflowTrace, coflows: int | None) -> Ints:
@@ -80,12 +81,15 @@ def _check_limits(path: Path, trace: CoflowTrace, flows: Ints) -> None:
         raise InputError(f"{path}: every flow stays within one port, so there is nothing to send")
     ranks = int(max(trace.src[flows].max(), trace.dst[flows].max())) + 1
     if ranks > MOST_RANKS:
-        raise InputError(f"{path}: ports go up to {ranks - 1:,}; a job has at most {MOST_RANKS:,} ranks")
-    if trace.size_bytes[flows].sum() > MOST_BYTES:
-        raise InputError(f"{path}: the flows have more than {format_size(MOST_BYTES)} together; a job has less")
-    if len(flows) + len(_senders(trace, flows)) + ranks > MAX_STEPS:
+        raise InputError(f"{path}: ports go up to {ranks - 1:,}; traces of up to {MOST_RANKS:,} ports can be imported")
+    if len(flows) > MAX_STEPS or len(flows) + len(_senders(trace, flows)) + ranks > MAX_STEPS:
         raise InputError(
             f"{path}: {len(flows):,} flows make more than {MAX_STEPS:,} steps, which is the limit; set coflows to a few"
+        )
+    total_bytes = float(trace.size_bytes[flows].sum())
+    if total_bytes > MOST_BYTES:
+        raise InputError(
+            f"{path}: the flows have {format_size(total_bytes)} together; up to {format_size(MOST_BYTES)} can be imported"
         )
 
 
@@ -106,39 +110,42 @@ def _senders(trace: CoflowTrace, flows: Ints) -> Ints:
     return pairs[np.lexsort((pairs[:, 1], trace.arrival_s[pairs[:, 1]], pairs[:, 0]))]
 
 
-def _steps(trace: CoflowTrace, flows: Ints, size_bytes: Ints) -> Iterator[Step]:
-    last_s = float(trace.arrival_s[trace.coflow[flows]].max())
-    now_s = dict.fromkeys(_ports(trace, flows), 0.0)
-    before: dict[int, tuple[str, ...]] = dict.fromkeys(now_s, ())
+def _waits(trace: CoflowTrace, flows: Ints, ports: Sequence[int]) -> list[Compute]:
+    """What the ports that send wait for, and to the end of the iteration every port; of each port in order."""
+    end_s = float(trace.arrival_s[trace.coflow[flows]].max())
+    now_s = dict.fromkeys(ports, 0.0)
+    before: dict[int, tuple[str, ...]] = dict.fromkeys(ports, ())
+    waits = []
     for port, row in _senders(trace, flows).tolist():
         arrival_s = float(trace.arrival_s[row])
-        wait = Compute(_arrival(trace, row, port), port, round(arrival_s - now_s[port], _DIGITS), before[port], "wait")
-        now_s[port], before[port] = arrival_s, (wait.name,)
-        yield wait
-    for port, since_s in now_s.items():
-        yield Compute(_end(port), port, round(last_s - since_s, _DIGITS), before[port], "wait")
-    names = _names(trace, flows)
-    for flow, name, size in zip(flows.tolist(), names, size_bytes.tolist(), strict=True):
-        row, src = int(trace.coflow[flow]), int(trace.src[flow])
+        duration_s = round(arrival_s - now_s[port], _DIGITS)
+        waits.append(Compute(_arrival(trace, row, port), port, duration_s, before[port], "wait"))
+        now_s[port], before[port] = arrival_s, (waits[-1].name,)
+    for port in ports:
+        duration_s = round(end_s - now_s[port], _DIGITS)
+        waits.append(Compute(f"last arrival @{port}", port, duration_s, before[port], "wait"))
+    return waits
+
+
+def _transfers(trace: CoflowTrace, flows: Ints, size_bytes: Ints) -> list[Transfer]:
+    """One for each flow; numbered, because a Coflow may have several flows between two ports."""
+    columns = (trace.coflow[flows], trace.src[flows], trace.dst[flows], size_bytes)
+    count: dict[int, int] = {}
+    transfers = []
+    for row, src, dst, size in zip(*(column.tolist() for column in columns), strict=True):
+        number = count[row] = count.get(row, -1) + 1
         coflow = _coflow(trace, row)
-        yield Transfer(name, src, int(trace.dst[flow]), size, coflow, coflow, (_arrival(trace, row, src),))
+        name = f"{coflow} flow {number} {src}->{dst}"
+        transfers.append(Transfer(name, src, dst, size, coflow, coflow, (_arrival(trace, row, src),)))
+    return transfers
 
 
-def _groups(trace: CoflowTrace, flows: Ints) -> Iterator[Group]:
+def _groups(trace: CoflowTrace, flows: Ints, transfers: Sequence[Transfer]) -> Iterator[Group]:
     members: dict[int, list[str]] = {}
-    for row, name in zip(trace.coflow[flows].tolist(), _names(trace, flows), strict=True):
-        members.setdefault(row, []).append(name)
+    for row, transfer in zip(trace.coflow[flows].tolist(), transfers, strict=True):
+        members.setdefault(row, []).append(transfer.name)
     for row, names in members.items():
         yield Group(_coflow(trace, row), "coflow", tuple(names), (0.0,) * len(names), float(trace.weight[row]))
-
-
-def _next_iteration(trace: CoflowTrace, flows: Ints) -> Iterator[tuple[str, str]]:
-    """Every port's first step waits for its last."""
-    first = {port: _end(port) for port in _ports(trace, flows)}
-    for port, row in reversed(_senders(trace, flows).tolist()):
-        first[port] = _arrival(trace, row, port)
-    for port, step in first.items():
-        yield _end(port), step
 
 
 def _dropped(trace: CoflowTrace, keep: Ints, flows: Ints) -> Iterator[str]:
@@ -152,29 +159,9 @@ def _dropped(trace: CoflowTrace, keep: Ints, flows: Ints) -> Iterator[str]:
         yield f"{int(within.sum()):,} flows of {size} within one port, which cross no link{whole}"
 
 
-def _ports(trace: CoflowTrace, flows: Ints) -> list[int]:
-    ports: list[int] = np.union1d(trace.src[flows], trace.dst[flows]).tolist()
-    return ports
-
-
-def _names(trace: CoflowTrace, flows: Ints) -> list[str]:
-    """Unique: a Coflow may have several flows between two ports."""
-    seen: dict[int, int] = {}
-    names = []
-    columns = (trace.coflow[flows].tolist(), trace.src[flows].tolist(), trace.dst[flows].tolist())
-    for row, src, dst in zip(*columns, strict=True):
-        number = seen[row] = seen.get(row, -1) + 1
-        names.append(f"{_coflow(trace, row)} flow {number} {src}->{dst}")
-    return names
-
-
 def _coflow(trace: CoflowTrace, row: int) -> str:
     return f"coflow {trace.coflow_id[row]}"
 
 
 def _arrival(trace: CoflowTrace, row: int, port: int) -> str:
     return f"{_coflow(trace, row)} arrives @{port}"
-
-
-def _end(port: int) -> str:
-    return f"last arrival @{port}"

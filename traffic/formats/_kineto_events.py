@@ -32,6 +32,7 @@ _SIZES: Final = {
 }  # fmt: skip
 _MICROSECOND: Final = 1e-6
 _NCCL: Final = ("ncclKernel", "ncclDevKernel")
+MOST_RANKS = 4096
 _GLOO: Final = "gloo:"
 _STEP: Final = "ProfilerStep#"
 Span = tuple[float, float]
@@ -138,6 +139,8 @@ class _World:
         self.size = _files.whole(info.get("world_size"), least=1)
         if self.rank is not None and self.size is not None and self.rank >= self.size:
             raise InputError(f"{path}: distributedInfo: rank {self.rank} of {self.size} ranks")
+        if self.size is not None and self.size > MOST_RANKS:
+            raise InputError(f"{path}: is of {self.size} ranks; 2 to {MOST_RANKS} can be imported")
         groups = info.get("pg_config")
         self.groups: dict[str, tuple[int, ...]] = {}
         for group in groups if isinstance(groups, list) else ():
@@ -342,7 +345,8 @@ def _without(spans: Sequence[Span], holes: Sequence[Span]) -> list[Span]:
         while first < len(holes) and holes[first][1] <= start:
             first += 1
         at = start
-        for hole_start, hole_end in holes[first:]:
+        for index in range(first, len(holes)):
+            hole_start, hole_end = holes[index]
             if hole_start >= end:
                 break
             if hole_start > at:

@@ -34,6 +34,7 @@ COLLECTIVES: dict[str, Collective] = {
     "ALLTOALL": "all-to-all",
     "BROADCAST": "broadcast",
 }
+_MOST_LINES = 1_000_000
 PHASES = ("forward", "input-gradient", "weight-gradient")
 
 
@@ -78,6 +79,8 @@ def read_table(path: Path, *, policies: Collection[str], scopes: Sequence[str], 
     """
     positive_tick(path, tick_s)
     texts = [(i, text) for i, text in enumerate(_files.read_text(path).split("\n"), 1) if text.strip()]
+    if len(texts) > _MOST_LINES:
+        raise InputError(f"{path}: has more than {_MOST_LINES:,} lines, which is the limit; this is no table of layers")
     lines = [Line(path, i, text) for i, text in texts]
     if len(lines) < 2:
         raise InputError(

@@ -23,7 +23,7 @@ class Report:
     bytes_in: int
     """Payload bytes that the trace's communication puts on the network, by its closed form."""
     bytes_out: int
-    """Payload bytes of the job's transfers; equal to `bytes_in`, which is checked."""
+    """Payload bytes of the job's transfers, less what was added so that each has a byte; equal to `bytes_in`, which is checked."""
 
     def to_dict(self) -> dict[str, Any]:
         return {

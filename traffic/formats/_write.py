@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,11 +22,13 @@ def write_chakra(dag: JobDag, out: Path) -> list[Path]:
 
     Raises InputError for a job with dependencies that only another rank can notice, and where files cannot be written.
     """
-    return _written({out.with_name(f"{out.name}.{rank}.et"): data for rank, data in enumerate(encode_job(dag))})
+    return _written({out.parent / f"{out.name}.{rank}.et": data for rank, data in enumerate(encode_job(dag))})
 
 
 def _written(files: Mapping[Path, bytes]) -> list[Path]:
     """Write all files beside their places first, so that a full disk or a missing folder leaves nothing half done."""
+    if not all(path.name for path in files):
+        raise InputError("--out names a folder; name a file in it")
     aside = {path: path.with_name(f".{path.name}.part") for path in files}
     try:
         for path, data in files.items():
@@ -34,7 +37,8 @@ def _written(files: Mapping[Path, bytes]) -> list[Path]:
             part.replace(path)
     except OSError as error:
         for part in aside.values():
-            part.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # whatever keeps it from being written may keep it from being named
+                part.unlink(missing_ok=True)
         raise InputError(
             f"{error.filename}: cannot be written: {error.strerror}; name another place with --out"
         ) from None

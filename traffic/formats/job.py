@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from echelonflow.dag import from_dict
 from echelonflow.errors import InputError
 from traffic.formats import _files
+from traffic.formats._builder import MAX_STEPS
 from traffic.formats._job_schema import EchelonJob, PlacedJob
 from traffic.formats._layers import only
 from traffic.formats._report import Imported, Report
@@ -32,6 +33,8 @@ def read(paths: Sequence[Path]) -> Imported:
         data = data["dag"]
     else:
         _check(path, EchelonJob, data)
+    if len(data["steps"]) > MAX_STEPS:
+        raise InputError(f"{path}: the job has more than {MAX_STEPS:,} steps, which is the limit")
     try:
         dag = from_dict(data)
     except InputError as error:
@@ -47,6 +50,11 @@ def _check(path: Path, model: type[BaseModel], data: Any) -> None:
     try:
         model.model_validate(data)
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors(include_input=False)]
+        faults = [f"{_place(e['loc'])}: {e['msg']}" for e in error.errors(include_input=False)]
         more = f" (and {len(faults) - _MOST_FAULTS} more)" if len(faults) > _MOST_FAULTS else ""
         raise InputError(f"{path}: is no echelon-job of version 1: {'; '.join(faults[:_MOST_FAULTS])}{more}") from None
+
+
+def _place(parts: Sequence[int | str]) -> str:
+    """Where in the file a fault is; names come from the file, whatever is in them."""
+    return ".".join(str(part) if str(part).isprintable() else repr(part) for part in parts) or "file"

@@ -19,7 +19,6 @@ from traffic.formats._report import Imported, Report
 SUMMARY = "PyTorch profiler (Kineto) traces: one JSON file per rank, NCCL or Gloo"
 
 Reduced = Literal["at-end", "at-once"]
-_MOST_RANKS = 4096
 
 
 def read(
@@ -89,8 +88,8 @@ def _ranked(traces: Sequence[RankTrace], symmetric: bool, ranks: int | None) -> 
         raise InputError(f"{path}: has no distributedInfo.world_size; set ranks")
     if ranks is not None and ranks != world:
         raise InputError(f"{path}: is of {world} ranks; ranks is set to {ranks}")
-    if not 2 <= world <= _MOST_RANKS:
-        raise InputError(f"{path}: is of {world} ranks; 2 to {_MOST_RANKS} can be imported")
+    if not 2 <= world <= _kineto_events.MOST_RANKS:
+        raise InputError(f"{path}: is of {world} ranks; 2 to {_kineto_events.MOST_RANKS} can be imported")
     if symmetric:
         if len(traces) != 1:
             raise InputError(f"{path}: symmetric means that one file stands for all ranks; {len(traces)} were given")
@@ -161,19 +160,50 @@ def _spent(busy: Sequence[tuple[float, float]], position: int, start_s: float, e
     return total, position
 
 
+class _ProcessGroups:
+    """Numbers the process groups of communications.
+
+    Found by identity first: symmetric ranks share their communications, and comparing thousands of ranks for each of
+    thousands of collectives would take minutes.
+    """
+
+    def __init__(self, ranks: int) -> None:
+        self.ranks: list[tuple[int, ...]] = []
+        self.members: list[frozenset[int]] = []
+        self._known_ranks = ranks
+        self._by_ranks: dict[tuple[int, ...], int] = {}
+        self._by_identity: dict[int, int] = {}
+
+    def number(self, communication: Communication) -> int:
+        """The number of its process group (InputError where a rank of it has no file)."""
+        ranks = communication.ranks
+        found = self._by_identity.get(id(ranks))
+        if found is None:
+            if max(ranks) >= self._known_ranks:
+                raise communication.fault(
+                    f"names rank {max(ranks)}, whose file is missing; there are {self._known_ranks} ranks"
+                )
+            found = self._by_identity[id(ranks)] = self._by_ranks.setdefault(ranks, len(self.ranks))
+            if found == len(self.ranks):
+                self.ranks.append(ranks)
+                self.members.append(frozenset(ranks))
+        return found
+
+
 def _match(builder: Builder, traces: Sequence[RankTrace], waits: Sequence[Sequence[tuple[str, ...]]]) -> None:
     """Put together what belongs together: in each process group, the n-th collective of every rank."""
-    queues: dict[tuple[str, tuple[int, ...]], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    queues: dict[tuple[str, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    groups = _ProcessGroups(len(traces))
     for rank, trace in enumerate(traces):
         for i, c in enumerate(trace.communications):
             kind = "message" if c.kind in ("send", "recv") else "collective"
-            if any(member >= len(traces) for member in c.ranks):
-                raise c.fault(f"names rank {max(c.ranks)}, whose file is missing; there are {len(traces)} ranks")
-            if rank not in c.ranks:
+            group = groups.number(c)
+            if rank not in groups.members[group]:
                 raise c.fault(f"rank {rank} is not in the process group {list(c.ranks)[:8]}")
-            queues[kind, c.ranks][rank].append(i)
+            queues[kind, group][rank].append(i)
     number = itertools.count()
-    for (kind, ranks), by_rank in queues.items():
+    for (kind, group), by_rank in queues.items():
+        ranks = groups.ranks[group]
         for row in itertools.zip_longest(*(by_rank.get(rank, []) for rank in ranks)):
             present = [
                 (rank, traces[rank].communications[i]) for rank, i in zip(ranks, row, strict=True) if i is not None

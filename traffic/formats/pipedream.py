@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from echelonflow.dag import JobDag
-from echelonflow.errors import InputError
+from echelonflow.errors import InputError, RunError
 from echelonflow.units import format_duration, format_size
 from traffic import paradigms
 from traffic.formats import _files
@@ -27,6 +27,7 @@ SUMMARY = "PipeDream profile graph: one file per model"
 
 _FIELDS = ("forward_compute_time", "backward_compute_time", "activation_size", "parameter_size")
 _MOST_NODES = 100_000
+_MOST_EDGES = 1_000_000
 _MOST_CUTS = 20_000_000
 """Layers squared times stages that are tried at most: finding balanced stages takes so many additions."""
 
@@ -94,7 +95,9 @@ def read(
         f"one unit of time is {tick_s:g} s (tick); times and bytes are those of one micro-batch",
         "the optimiser takes no time; gradients of activations are as large as activations",
     ]
-    if sent != bytes_in:
+    if sent < bytes_in or (sent > bytes_in and paradigm != "data-parallel"):
+        raise RunError(f"{path}: {bytes_in} bytes were read and {sent} would be sent; this is a fault of the importer")
+    if sent > bytes_in:
         assumed.append(f"{sent - bytes_in} bytes added: every share of an all-reduce is at least 1 byte")
     return Imported(dag, Report(read_lines, tuple(dropped), tuple(assumed), bytes_in, bytes_in))
 
@@ -163,6 +166,8 @@ def _read_graph(path: Path, tick_s: float) -> tuple[list[_Node], list[str]]:
         if parts == [""]:
             continue
         if len(parts) == 2 and "=" not in parts[1]:
+            if len(edges) >= _MOST_EDGES:
+                raise InputError(f"{path}: line {number}: more than {_MOST_EDGES:,} edges, which is the limit")
             edges.append((number, parts[0], parts[1]))
             continue
         node = _node(path, number, parts, tick_s)

@@ -11,6 +11,8 @@ from traffic.traces._lines import Line, Lines
 MAX_PORTS = 1_000_000
 MAX_FLOWS = 20_000_000
 """More would not fit into the memory of an ordinary machine (36 bytes each, twice)."""
+MAX_MB = 1e12
+"""Of a flow, or a reducer: more would take a link of 1 Tbit/s three months."""
 MEGABYTE_BYTES = 1 << 20
 """What both formats mean by MB: CoflowSim computes so."""
 
@@ -55,6 +57,8 @@ class Columns:
         size = line.as_number(text, what)
         if not size > 0:
             raise line.fault(f"{what} is {size:g} MB; expected more than 0")
+        if size > MAX_MB:
+            raise line.fault(f"{what} is {size:g} MB; expected at most {MAX_MB:g}")
         return size
 
     def expect_flows(self, line: Line, flows: int) -> None:
