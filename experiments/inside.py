@@ -25,7 +25,7 @@ from echelonflow.messages import Begin, End
 from echelonflow.network import Network
 from experiments.control import CoordinatorLine
 from experiments.layout import RunFolder, label
-from testbed import precedence, world
+from testbed import world
 from testbed.calibrate import calibrate
 from testbed.capture import Capture
 from testbed.load import LoadSampler
@@ -37,6 +37,8 @@ START_LIMIT_S = 60.0
 """For the controller and the switches to be there, on a machine that is slow and has compiled nothing yet."""
 WATCH_S = 0.5
 """How often the progress of a run is looked at."""
+FIRST = ("nice", "-n", "-10")
+"""Agents go before other work on the machine: their sleeps stand for computation, and must end in time."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ class Emulation:
                 self.agents[host] = self.net.popen(
                     host,
                     [
-                        *precedence.starting(), sys.executable, "-m", "traffic.agent", "--plan", str(plan), "--host", host,
+                        *FIRST, sys.executable, "-m", "traffic.agent", "--plan", str(plan), "--host", host,
                         "--socket", str(self.orders.folder.control_socket),
                         "--records", str(raw / "agents" / f"{host}.jsonl"),
                     ],
@@ -221,8 +223,7 @@ def _controller(orders: Orders) -> Iterator[subprocess.Popen[bytes]]:
     folder = orders.folder
     argv = controller_argv(orders.framework, folder.network, folder.control_socket, folder.logs / "controller.log")
     with (folder.logs / "controller.out").open("ab") as log:
-        command = [*precedence.starting(), sys.executable, *argv]
-        process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen([sys.executable, *argv], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
     try:
         yield process
     finally:

@@ -126,7 +126,8 @@ def test_a_part_that_dies_ends_the_run_with_a_reason(short_pipeline, tmp_path, v
 def test_kill_9_leaves_nothing(short_pipeline, tmp_path, moment):
     before = own_interfaces()
     with echelon_run(short_pipeline, "--out", tmp_path / "out", "--policy", "fair") as process:
-        wait_until(lambda: running(process, moment), 60, moment)
+        wait_until(lambda: running(process, moment) or process.poll() is not None, 60, moment)
+        assert process.poll() is None, process.communicate()
         family = set(descendants(process.pid))
         process.kill()
         process.wait()
