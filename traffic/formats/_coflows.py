@@ -45,6 +45,8 @@ def read_coflows(paths: Sequence[Path], name: str, *, megabyte_bytes: int, coflo
         raise RunError(f"{path}: {bytes_in} bytes were read and {sent} would be sent; this is a fault of the importer")
     ports: list[int] = np.union1d(trace.src[flows], trace.dst[flows]).tolist()
     waits = _waits(trace, flows, ports)
+    if len(flows) + len(waits) > MAX_STEPS:
+        raise _too_many(path, flows)
     transfers = _transfers(trace, flows, size_bytes)
     first = {wait.rank: wait.name for wait in reversed(waits)}
     last = {wait.rank: wait.name for wait in waits}
@@ -82,15 +84,19 @@ def _check_limits(path: Path, trace: CoflowTrace, flows: Ints) -> None:
     ranks = int(max(trace.src[flows].max(), trace.dst[flows].max())) + 1
     if ranks > MOST_RANKS:
         raise InputError(f"{path}: ports go up to {ranks - 1:,}; traces of up to {MOST_RANKS:,} ports can be imported")
-    if len(flows) > MAX_STEPS or len(flows) + len(_senders(trace, flows)) + ranks > MAX_STEPS:
-        raise InputError(
-            f"{path}: {len(flows):,} flows make more than {MAX_STEPS:,} steps, which is the limit; set coflows to a few"
-        )
+    if len(flows) > MAX_STEPS:
+        raise _too_many(path, flows)
     total_bytes = float(trace.size_bytes[flows].sum())
     if total_bytes > MOST_BYTES:
         raise InputError(
             f"{path}: the flows have {format_size(total_bytes)} together; up to {format_size(MOST_BYTES)} can be imported"
         )
+
+
+def _too_many(path: Path, flows: Ints) -> InputError:
+    return InputError(
+        f"{path}: {len(flows):,} flows make more than {MAX_STEPS:,} steps, which is the limit; set coflows to a few"
+    )
 
 
 def _whole_bytes(trace: CoflowTrace, flows: Ints) -> tuple[Ints, int]:
