@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -86,7 +86,7 @@ class JobDag:
     def __post_init__(self) -> None:
         _check_steps(self)
         _check_groups(self)
-        _ = self.order  # raises on a cycle
+        _ = self.places_in_order  # raises on a cycle
 
     def with_groups(self, groups: Iterable[Group]) -> JobDag:
         """The same steps in other groups (InputError as above); what was found out about the steps is kept."""
@@ -119,21 +119,38 @@ class JobDag:
     @cached_property
     def order(self) -> tuple[str, ...]:
         """Step names in a topological order (stable with respect to `steps`)."""
-        waiting = {step.name: len(step.after) for step in self.steps}
-        ready = deque(step.name for step in self.steps if not step.after)
-        done: list[str] = []
-        while ready:
-            name = ready.popleft()
-            done.append(name)
-            for follower in self.followers[name]:
-                waiting[follower] -= 1
-                if waiting[follower] == 0:
-                    ready.append(follower)
-        if len(done) != len(self.steps):
-            stuck = sorted(name for name, count in waiting.items() if count > 0)
+        return tuple(self.steps[place].name for place in self.places_in_order)
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """Where in `steps` each step is."""
+        return {step.name: place for place, step in enumerate(self.steps)}
+
+    @cached_property
+    def places_before(self) -> list[tuple[int, ...]]:
+        """For each of `steps`, the places of the steps of the same iteration that it waits for."""
+        place = self.place.__getitem__
+        return [tuple(map(place, step.after)) for step in self.steps]
+
+    @cached_property
+    def places_in_order(self) -> list[int]:
+        """Places of the steps in a topological order (stable with respect to `steps`)."""
+        waiting = [len(before) for before in self.places_before]
+        behind: list[list[int]] = [[] for _ in self.steps]
+        for later, before in enumerate(self.places_before):
+            for earlier in before:
+                behind[earlier].append(later)
+        found = [later for later, count in enumerate(waiting) if count == 0]
+        for earlier in found:  # which grows meanwhile
+            for later in behind[earlier]:
+                waiting[later] -= 1
+                if waiting[later] == 0:
+                    found.append(later)
+        if len(found) != len(self.steps):
+            stuck = sorted(step.name for step, count in zip(self.steps, waiting, strict=True) if count > 0)
             named = (name if name.isprintable() else repr(name) for name in stuck[:5])
             raise InputError(f"job has a cycle through {', '.join(named)}; a DAG has none")
-        return tuple(done)
+        return found
 
     @cached_property
     def followers(self) -> dict[str, tuple[str, ...]]:
@@ -196,22 +213,33 @@ def run_without_network(job_dag: JobDag, iterations: int = 1) -> list[dict[str, 
 
     Returns one dict per iteration, step name to (start_s, finish_s), the first step starting at 0.
     """
-    runs: list[dict[str, tuple[float, float]]] = []
-    before_s: dict[str, float] = {}  # when steps of the previous iteration finished
-    by_name, previous = job_dag.by_name, job_dag.previous
+    names = [step.name for step in job_dag.steps]
+    return [
+        dict(zip(names, zip(start_s, finish_s, strict=True), strict=True))
+        for start_s, finish_s in _times_without_network(job_dag, iterations)
+    ]
+
+
+def _times_without_network(job_dag: JobDag, iterations: int) -> list[tuple[list[float], list[float]]]:
+    """The same, one (starts, finishes) per iteration, by the steps' places."""
+    runs: list[tuple[list[float], list[float]]] = []
+    places_before = job_dag.places_before
+    duration_s = [step.duration_s if isinstance(step, Compute) else 0.0 for step in job_dag.steps]
+    earliest_s = [0.0] * len(duration_s)
     for _ in range(iterations):
-        times: dict[str, tuple[float, float]] = {}
-        finish_s: dict[str, float] = {}
-        for name in job_dag.order:
-            step, start_s = by_name[name], 0.0
-            for before in step.after:
-                start_s = max(start_s, finish_s[before])
-            for before in previous[name] if before_s else ():
-                start_s = max(start_s, before_s[before])
-            finish_s[name] = start_s + step.duration_s if isinstance(step, Compute) else start_s
-            times[name] = (start_s, finish_s[name])
-        runs.append(times)
-        before_s = finish_s
+        start_s, finish_s = earliest_s.copy(), [0.0] * len(duration_s)
+        for step in job_dag.places_in_order:
+            begin_s = start_s[step]
+            for before in places_before[step]:
+                if finish_s[before] > begin_s:
+                    begin_s = finish_s[before]
+            start_s[step] = begin_s
+            finish_s[step] = begin_s + duration_s[step]
+        runs.append((start_s, finish_s))
+        earliest_s = [0.0] * len(duration_s)
+        for earlier, later in job_dag.next_iteration:
+            step = job_dag.place[later]
+            earliest_s[step] = max(earliest_s[step], finish_s[job_dag.place[earlier]])
     return runs
 
 
@@ -220,7 +248,7 @@ def iteration_times_without_network(job_dag: JobDag, iterations: int) -> list[fl
 
     Iteration k lasts from the last finish of iteration k - 1 (0 for the first) to its own last finish.
     """
-    ends = [max(finish for _, finish in times.values()) for times in run_without_network(job_dag, iterations)]
+    ends = [max(finish_s) for _, finish_s in _times_without_network(job_dag, iterations)]
     return [end - before for before, end in zip([0.0, *ends], ends, strict=False)]
 
 
@@ -231,16 +259,26 @@ def derived_offsets(job_dag: JobDag) -> dict[str, float]:
     (design, section 2). A consumer may belong to the next iteration. A transfer that nobody waits for
     is taken to be consumed when it is released. Seconds, per transfer name.
     """
-    first, second = run_without_network(job_dag, 2)
-    consumed = {}
-    for transfer in job_dag.transfers:
-        starts = [first[name][0] for name in job_dag.followers[transfer.name]]
-        starts += [second[name][0] for name in job_dag.next_followers[transfer.name]]
-        consumed[transfer.name] = min(starts, default=first[transfer.name][0])
-    head: dict[str, float] = {}
-    for transfer in job_dag.transfers:
-        head[transfer.group] = min(head.get(transfer.group, math.inf), consumed[transfer.name])
-    return {transfer.name: consumed[transfer.name] - head[transfer.group] for transfer in job_dag.transfers}
+    (first_s, _), (second_s, _) = _times_without_network(job_dag, 2)
+    consumed_s = [math.inf] * len(job_dag.steps)
+    for later, before in enumerate(job_dag.places_before):
+        for earlier in before:
+            if first_s[later] < consumed_s[earlier]:
+                consumed_s[earlier] = first_s[later]
+    for name, later_name in job_dag.next_iteration:
+        earlier, later = job_dag.place[name], job_dag.place[later_name]
+        consumed_s[earlier] = min(consumed_s[earlier], second_s[later])
+    head_s: dict[str, float] = {}
+    for place, step in enumerate(job_dag.steps):
+        if isinstance(step, Transfer):
+            if math.isinf(consumed_s[place]):
+                consumed_s[place] = first_s[place]
+            head_s[step.group] = min(head_s.get(step.group, math.inf), consumed_s[place])
+    return {
+        step.name: at_s - head_s[step.group]
+        for step, at_s in zip(job_dag.steps, consumed_s, strict=True)
+        if isinstance(step, Transfer)
+    }
 
 
 def to_dict(job_dag: JobDag) -> dict[str, Any]:
@@ -343,10 +381,11 @@ def _check_steps(job_dag: JobDag) -> None:
     if not job_dag.steps:
         raise InputError("job has no steps")
     for step in job_dag.steps:
-        for before in step.after:
-            if before not in known:
-                raise InputError(f"step {step.name!r} waits for unknown step {before!r}")
-        if len(set(step.after)) != len(step.after):
+        distinct = set(step.after)
+        if not distinct <= known:
+            before = next(name for name in step.after if name not in known)
+            raise InputError(f"step {step.name!r} waits for unknown step {before!r}")
+        if len(distinct) != len(step.after):
             raise InputError(f"step {step.name!r} names a step twice in its 'after'")
         ranks = (step.rank,) if isinstance(step, Compute) else (step.src_rank, step.dst_rank)
         for rank in ranks:

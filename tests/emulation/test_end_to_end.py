@@ -114,6 +114,7 @@ def test_a_part_that_dies_ends_the_run_with_a_reason(short_pipeline, tmp_path, v
     with echelon_run(short_pipeline, "--out", tmp_path / "out", "--policy", "fair") as process:
         decisions = tmp_path / "out" / "raw" / "fair-r0" / "decisions.jsonl"
         wait_until(lambda: has_lines(decisions) or process.poll() is not None, 60, "flows in flight")
+        assert process.poll() is None, process.communicate()
         os.kill(running(process, victim), signal.SIGKILL)
         _, stderr = process.communicate(timeout=30)  # it says within 10 s; a busy machine may need more
     assert process.returncode == 1

@@ -54,6 +54,29 @@ def test_an_error_beyond_the_limit_is_not_ok():
     assert entry["rtt_ms"] == pytest.approx(0.2)
 
 
+@pytest.mark.parametrize(
+    ("errors", "attempts", "reported"),
+    [([-0.01], 1, -0.01), ([-0.16, 0.02], 2, 0.02), ([-0.16, -0.3, -0.05, -0.2], 4, -0.05)],
+    ids=["at once", "after a disturbance", "never"],
+)
+def test_a_link_that_is_off_is_measured_again_and_longer(monkeypatch, errors, attempts, reported):
+    asked = []
+
+    def measured(net, trial, start_s, max_error, lasting):
+        asked.append(lasting)
+        error = errors[len(asked) - 1]
+        return {"kind": trial.link.kind, "error": error, "ok": abs(error) <= max_error}
+
+    class Net:
+        network = single_switch.build(hosts=2, rate_bps=100e6)
+
+    monkeypatch.setattr(calibrate, "_measure", measured)
+    monkeypatch.setattr(calibrate, "_start_up_s", lambda net: 0.01)
+    (entry,) = calibrate.calibrate(Net())
+    assert (entry["attempts"], entry["error"]) == (attempts, reported)
+    assert asked == [1, 2, 4, 8][:attempts]
+
+
 def test_the_probe_counts_what_went_through_the_window():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

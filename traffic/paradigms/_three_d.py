@@ -113,10 +113,7 @@ class _Maker:
                 self._draft.group(f"{PP_BACKWARD} {dst}->{src}", PP_BACKWARD, "derived")
 
     def _neighbours(self, stage: int, other: int) -> list[tuple[int, int]]:
-        plan = self._plan
-        a, b = stage % plan.pipeline, other % plan.pipeline
-        places = [(t, d) for d in range(plan.data) for t in range(plan.tensor)]
-        return [(plan.rank(t, d, a), plan.rank(t, d, b)) for t, d in places]
+        return [pair for data in range(self._plan.data) for pair in self._own_neighbours(data, stage, other)]
 
     def _segments(self, visit: Visit, *, closes: bool) -> list[_Segment]:
         """What a visit computes, cut where something is sent."""
@@ -167,7 +164,9 @@ class _Maker:
                 draft.transfer(name, src, dst, size_bytes, f"{pp_kind} {src}->{dst}", after=done[src])
 
     def _own_neighbours(self, data: int, stage: int, other: int) -> list[tuple[int, int]]:
-        return self._neighbours(stage, other)[data * self._plan.tensor : (data + 1) * self._plan.tensor]
+        plan = self._plan
+        a, b = stage % plan.pipeline, other % plan.pipeline
+        return [(plan.rank(t, data, a), plan.rank(t, data, b)) for t in range(plan.tensor)]
 
     def _where(self, stage: int, *, tensor: int | None = None, data: int | None = None) -> str:
         """Words for a place in the job, as far as there are others."""
