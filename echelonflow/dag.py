@@ -231,8 +231,7 @@ def _times_without_network(job_dag: JobDag, iterations: int) -> list[tuple[list[
         for step in job_dag.places_in_order:
             begin_s = start_s[step]
             for before in places_before[step]:
-                if finish_s[before] > begin_s:
-                    begin_s = finish_s[before]
+                begin_s = max(begin_s, finish_s[before])
             start_s[step] = begin_s
             finish_s[step] = begin_s + duration_s[step]
         runs.append((start_s, finish_s))
@@ -263,8 +262,7 @@ def derived_offsets(job_dag: JobDag) -> dict[str, float]:
     consumed_s = [math.inf] * len(job_dag.steps)
     for later, before in enumerate(job_dag.places_before):
         for earlier in before:
-            if first_s[later] < consumed_s[earlier]:
-                consumed_s[earlier] = first_s[later]
+            consumed_s[earlier] = min(consumed_s[earlier], first_s[later])
     for name, later_name in job_dag.next_iteration:
         earlier, later = job_dag.place[name], job_dag.place[later_name]
         consumed_s[earlier] = min(consumed_s[earlier], second_s[later])

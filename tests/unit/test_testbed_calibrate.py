@@ -71,7 +71,7 @@ def test_a_link_that_is_off_is_measured_again_and_longer(monkeypatch, errors, at
         network = single_switch.build(hosts=2, rate_bps=100e6)
 
     monkeypatch.setattr(calibrate, "_measure", measured)
-    monkeypatch.setattr(calibrate, "_start_up_s", lambda net: 0.01)
+    monkeypatch.setattr(calibrate, "_start_up_s", lambda _: 0.01)
     (entry,) = calibrate.calibrate(Net())
     assert (entry["attempts"], entry["error"]) == (attempts, reported)
     assert asked == [1, 2, 4, 8][:attempts]
