@@ -82,6 +82,32 @@ def test_summary_and_manifest_say_what_was_run(finished):
     assert manifest["policies"] == ["fair", "coflow(grouping=group)", "echelonflow"]
 
 
+COFLOWS = "3 2\n1 0 1 0 1 1:4\n2 100 1 0 1 2:1.5\n"
+"""Facebook's format: 4 MB (of 2^20 bytes) from port 0 to port 1; 100 ms later 1.5 MB from port 0 to port 2."""
+
+OF_A_TRACE = """
+name: coflows
+network: {topology: single-switch, hosts: 3, rate: 50 Mbit/s}
+jobs:
+  - {name: trace, import: {format: coflow-benchmark, files: [coflows.txt]}}
+policies: [fair, coflow]
+"""
+
+
+def test_coflows_of_an_imported_trace_run_on_packets(tmp_path):
+    (tmp_path / "coflows.txt").write_text(COFLOWS)
+    (tmp_path / "coflows.yaml").write_text(OF_A_TRACE)
+    with echelon_run(tmp_path / "coflows.yaml", "--out", tmp_path / "out") as process:
+        stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode in (0, 3), stdout + stderr
+    rows = table(tmp_path / "out", "flows")
+    assert sorted(int(row["pcap_bytes"]) for row in rows) == [3 << 19] * 2 + [4 << 20] * 2
+    small = {row["policy"]: row for row in rows if row["size_bytes"] == str(3 << 19)}
+    took_s = {policy: float(row["pcap_finish_s"]) - float(row["release_s"]) for policy, row in small.items()}
+    # 0.25 s where the smaller Coflow goes first, 0.5 s where the two share the link.
+    assert took_s["coflow(grouping=collective)"] < 0.75 * took_s["fair"]
+
+
 def test_a_policy_is_swapped_while_flows_are_in_flight(tmp_path):
     experiment, out = tmp_path / "slow.yaml", tmp_path / "out"
     experiment.write_text(SHORT_PIPELINE.replace("400 ms", "1 s").replace("800 ms", "5 s"))

@@ -271,3 +271,11 @@ def test_a_file_called_gz_must_be_packed(tmp_path):
     path = write(tmp_path, "t.0.et.gz", chakra_ring(tmp_path)[0].read_bytes())
     with pytest.raises(InputError, match=r"is called .gz and is not packed by gzip"):
         read([path])
+
+
+def test_more_nodes_than_the_limit_are_refused(monkeypatch, tmp_path):
+    paths = chakra_ring(tmp_path)
+    monkeypatch.setattr(messages, "MAX_NODES", 2)
+    with pytest.raises(InputError, match="is one more than 2, which is the limit") as caught:
+        read(paths)
+    assert str(paths[0]) in str(caught.value)

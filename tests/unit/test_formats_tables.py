@@ -8,6 +8,7 @@ from echelonflow.dag import Compute, iteration_times_without_network, run_withou
 from echelonflow.errors import InputError
 from tests.unit.format_files import ASTRA, PIPEDREAM, SIMAI, write
 from traffic import formats
+from traffic.formats import _layers, pipedream
 
 DATA = "DATA\n2\na -1 10 NONE 0 20 NONE 0 30 ALLREDUCE 400 5\nb -1 1 NONE 0 2 NONE 0 3 ALLREDUCE 80 0\n"
 
@@ -211,3 +212,22 @@ def test_graphs_at_fault_are_refused_with_file_and_line(tmp_path, text, words):
 def test_ways_to_train_a_graph_that_do_not_fit_are_refused(tmp_path, options, words):
     with pytest.raises(InputError, match=words):
         read(tmp_path, "pipedream", PIPEDREAM, **options)
+
+
+@pytest.mark.parametrize(
+    ("module", "limit", "name", "text", "words"),
+    [
+        (pipedream, "_MOST_EDGES", "pipedream", PIPEDREAM, "line 8: more than 3 edges"),
+        (pipedream, "_MOST_NODES", "pipedream", PIPEDREAM, "line 4: more than 3 nodes"),
+        (_layers, "_MOST_LINES", "astra-sim", ASTRA, "more than 3 lines"),
+    ],
+)
+def test_tables_beyond_the_limit_are_refused_while_they_are_read(
+    monkeypatch, tmp_path, module, limit, name, text, words
+):
+    options = {"stages": 2} if name == "pipedream" else {"ranks": 4, "gather_size": "total"}
+    read(tmp_path, name, text, **options)
+    monkeypatch.setattr(module, limit, 3)
+    with pytest.raises(InputError, match=words) as caught:
+        read(tmp_path, name, text, **options)
+    assert str(tmp_path / "w.txt") in str(caught.value)
