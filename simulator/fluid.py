@@ -32,7 +32,7 @@ def simulate(
     in flight, none of them moving, and nothing else to wait for). `on_progress` is told the simulated time.
     """
     record = RunRecord(policy.name, repeat)
-    source = TrainingJobs(jobs, network, record)
+    source = TrainingJobs(jobs, network, record, realism.late_s)
     Engine(source, policy, realism).run(on_progress)
     source.check_done()
     record.counters.update(policy.counters())

@@ -28,19 +28,23 @@ class Realism:
     fair sharing within one, whatever rates the policy wants. One that is enforced by `rate` gets its rates.
     `enforcer="auto"` is the policy's own. A decision takes effect `decision_latency_s` after the snapshot it was
     made of. A flow that no decision has reached yet waits, as the testbed's agents let it, or with
-    `undecided="last-class"` takes what all others leave. Raises InputError for values out of range.
+    `undecided="last-class"` takes what all others leave. Computations of training jobs end later than they would by
+    an exponential time of mean `late_s`, drawn anew in every repeat. Raises InputError for values out of range.
     """
 
     classes: int | None = None
     decision_latency_s: float = 0.0
     enforcer: Enforcer = "auto"
     undecided: Literal["wait", "last-class"] = "wait"
+    late_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.classes is not None and not 1 <= self.classes <= MAX_CLASSES:
             raise InputError(f"classes is {self.classes}; it must lie in 1 to {MAX_CLASSES}")
         if not (self.decision_latency_s >= 0 and math.isfinite(self.decision_latency_s)):
             raise InputError(f"decision latency is {self.decision_latency_s} s; it is finite and not negative")
+        if not (self.late_s >= 0 and math.isfinite(self.late_s)):
+            raise InputError(f"late is {self.late_s} s; it is finite and not negative")
         if self.enforcer not in {"auto", "priority", "rate"}:
             raise InputError(f"enforcer is {self.enforcer!r}; it must be auto, priority or rate")
         if self.undecided not in {"wait", "last-class"}:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -38,13 +39,18 @@ class _Step:
 
 
 class TrainingJobs:
-    """All iterations of some jobs. Writes what happens into a run record."""
+    """All iterations of some jobs. Writes what happens into a run record.
 
-    def __init__(self, jobs: Sequence[Job], network: Network, record: RunRecord) -> None:
+    Computations end later by an exponential time of mean `late_s`; its draws follow from the record's repeat.
+    """
+
+    def __init__(self, jobs: Sequence[Job], network: Network, record: RunRecord, late_s: float = 0.0) -> None:
         self._jobs = list(jobs)
         self._progress = [JobProgress(job) for job in jobs]
         self._state = SchedulerState(network)
         self._record = record
+        self._late_s = late_s
+        self._draw = random.Random(record.repeat)
         declared: dict[tuple[str, str], tuple[FlowDeclaration, str, str]] = {}
         for group in declarations(jobs):
             self._state.declare(group)
@@ -128,7 +134,8 @@ class TrainingJobs:
             if step.flow is not None:
                 self._release(i, (job, iteration, name), step.flow[0].size_bytes, now_s)
             else:
-                self._schedule(now_s + step.duration_s, i, key, now_s)
+                late_s = self._draw.expovariate(1 / self._late_s) if self._late_s and step.compute is not None else 0.0
+                self._schedule(now_s + step.duration_s + late_s, i, key, now_s)
 
     def _flow(self, i: int, name: str) -> tuple[FlowDeclaration, str, str]:
         flow = self._steps[i][name].flow

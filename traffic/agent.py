@@ -37,6 +37,8 @@ from traffic.waiting import wait
 CONNECT_TIMEOUT_S = 20.0
 FAREWELL_S = 5.0
 """How long the last messages may take to leave."""
+FRESH_S = 0.002
+"""Progress that was reported no longer ago need not be reported again: where many flows end at once, each would ask."""
 
 
 class Agent:
@@ -56,6 +58,7 @@ class Agent:
         self._groups = declarations(plan.jobs, plan.run_index)
         self._zero_s: float | None = None
         self._progress_due_s = math.inf
+        self._progress_reported_s = -math.inf
         self._outgoing: dict[FlowName, OutgoingFlow] = {}
         self._active: dict[FlowName, OutgoingFlow] = {}
         """Those of `_outgoing` that have something to send or to be acknowledged."""
@@ -187,7 +190,7 @@ class Agent:
                 continue
             name = (action.job, action.flow)
             flow = self._outgoing[name]
-            self._report_progress()
+            self._refresh_progress()
             flow.release(action.iteration, action.release_s)
             self._client.release(action.job, action.flow, action.iteration, action.release_s)
             self._client.flush()
@@ -225,7 +228,13 @@ class Agent:
             self._report_progress()
             self._progress_due_s = now_s + self._plan.progress_interval_s if self._active else math.inf
 
+    def _refresh_progress(self) -> None:
+        """Report progress for a decision that is about to be asked for, unless that has just been done."""
+        if self._clock() - self._progress_reported_s >= FRESH_S:
+            self._report_progress()
+
     def _report_progress(self) -> None:
+        self._progress_reported_s = self._clock()
         for (job, name), flow in self._active.items():
             active = flow.active
             if active is not None and active.start_s is not None:
@@ -242,7 +251,7 @@ class Agent:
 
     def _on_finished(self, flow: IncomingFlow, received: ReceivedFlow) -> None:
         name = flow.declaration.flow
-        self._report_progress()
+        self._refresh_progress()
         self._client.finish(flow.job, name, received.iteration, received.finish_s)
         self._client.flush()
         self._records.received(flow.job, name, received)

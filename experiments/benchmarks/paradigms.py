@@ -8,26 +8,24 @@ names another `--out` to begin anew.
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from echelonflow.errors import EXIT_FAILED, InputError, PolicyError, RunError
+from echelonflow.errors import EXIT_FAILED, PolicyError, RunError
 from experiments import schema
 from experiments.benchmarks import Figure, Say
 from experiments.benchmarks._closed_forms import sent_bytes
 from experiments.benchmarks._emulated import carry_out, rows, valid_runs
+from experiments.benchmarks._paradigm_files import POLICIES, files
 from experiments.runner import INTERRUPTED
 from experiments.schema import Experiment
 from results.paradigms import Cell, cells_from_dict, markdown, pairs_apart, write_cells
 from results.plot_paradigms import draw_paradigms
 from results.summary import Summary
 
-FILES = Path(__file__).parents[1] / "paradigms"
-POLICIES = ("fair", "coflow(grouping=group)", "coflow(grouping=collective)", "echelonflow")
 MOST_MEDIAN, MOST_WORST = 0.06, 0.15
 """How far exposed communication may be from fluid: in the median over all experiments, jobs and policies; anywhere."""
 TOLD_APART = 0.08
@@ -45,7 +43,7 @@ def run(repeat: int, say: Say, folder: Path, only: Sequence[str] = (), execute: 
     """
     found: list[Cell] = []
     folders: list[tuple[Experiment, Path]] = []
-    chosen = _chosen(only)
+    chosen = files(only)
     for path in chosen:
         experiment = schema.load(path, {"repeats": repeat, "policies": list(POLICIES)})
         root = _measured(experiment, folder / "paradigm-runs", say, execute)
@@ -58,14 +56,6 @@ def run(repeat: int, say: Say, folder: Path, only: Sequence[str] = (), execute: 
         raise RunError("not one valid run came out; see above")
     say(f"tables and picture: {folder / 'paradigms.md'}, paradigms.csv, paradigms.png")
     return [*_against_fluid(found), *_bytes(folders), *_coverage(found, chosen)]
-
-
-def _chosen(only: Sequence[str]) -> list[Path]:
-    paths = sorted(FILES.glob("*.yaml"), key=lambda path: (path.stem.endswith("-shared"), path.stem))
-    fits = [path for path in paths if not only or any(fnmatch.fnmatchcase(path.stem, pattern) for pattern in only)]
-    if not fits:
-        raise InputError(f"--only {' '.join(only)}: fits none of {', '.join(path.stem for path in paths)}")
-    return fits
 
 
 def _measured(experiment: Experiment, parent: Path, say: Say, execute: Execute) -> Path | None:

@@ -14,7 +14,8 @@ from rich.console import Console
 
 from echelonflow.errors import EXIT_FAILED, EXIT_VALID, InputError, RunError
 from experiments import benchmarks, schema
-from experiments.benchmarks import _closed_forms, collectives, paradigms
+from experiments.benchmarks import _closed_forms, collectives, firmness, paradigms
+from experiments.benchmarks._paradigm_files import POLICIES, files
 from experiments.manifest import manifest
 from results.folder import analyse
 from results.paradigms import Cell, pairs_apart
@@ -23,7 +24,7 @@ from results.summary import JobFigures, PolicyResult
 from tests.unit.synthetic_run import synthetic_run, write_experiment
 from traffic.plan import check_observable
 
-FILES = sorted(paradigms.FILES.glob("*.yaml"))
+FILES = files(())
 
 
 def silent(words):
@@ -112,7 +113,7 @@ def test_perfect_recordings_miss_nothing(tmp_path):
     with (tmp_path / "paradigms.csv").open() as file:
         table = list(csv.DictReader(file))
     assert {(row["experiment"], row["policy"]) for row in table} == {
-        (name, policy) for name in ("gpipe", "zero") for policy in paradigms.POLICIES
+        (name, policy) for name in ("gpipe", "zero") for policy in POLICIES
     }
     for row in table:
         assert float(row["exposed_s"]) == pytest.approx(float(row["exposed_fluid_s"]), rel=1e-6)
@@ -190,6 +191,37 @@ def test_unknown_parts_are_refused(tmp_path):
         paradigms.run(1, silent, tmp_path, ["gpip"], Recorded())
     with pytest.raises(InputError, match="--only: forms is measured as a whole"):
         benchmarks.run_benchmarks(["forms"], 1, None, Console(quiet=True), ["gpipe"])
+
+
+ABOUT_TO_TIE = """
+name: about-to-tie
+network: {topology: single-switch, hosts: 2, rate: 100 Mbit/s}
+jobs:
+  - {name: small, paradigm: gpipe, stages: 2, micro_batches: 1, forward: 1 s, backward: 1 s, activation: SMALL}
+  - {name: large, paradigm: gpipe, stages: 2, micro_batches: 1, forward: 1 s, backward: 1 s, activation: 10 MB}
+policies: [POLICY]
+"""
+"""Both jobs send at the same time over the same links; Coflow lets the smaller one go first."""
+
+
+@pytest.mark.parametrize(
+    ("small", "policy", "hinges"),
+    [("9.999 MB", "coflow", True), ("5 MB", "coflow", False), ("9.999 MB", "fair", False)],
+)
+def test_an_answer_that_hinges_on_a_tie_is_found(tmp_path, small, policy, hinges):
+    path = tmp_path / "tie.yaml"
+    path.write_text(ABOUT_TO_TIE.replace("SMALL", small).replace("POLICY", policy))
+    found = {moved.job: moved for moved in firmness.moved_by(schema.load(path), policy, 20)}
+    assert set(found) == {"small", "large"}
+    assert all(len(moved.by) == 20 for moved in found.values())
+    assert (max(moved.farthest for moved in found.values()) > firmness.MOST_MOVED) is hinges
+
+
+def test_firmness_has_a_figure_for_each_experiment_and_one_over_all():
+    figures = firmness.run(1, silent, ["gpipe"])
+    assert [figure.what.split(":")[0] for figure in figures] == ["gpipe", "median over all 4 (experiment, job, policy)"]
+    assert figures[0].ok is True
+    assert "(gpt2, " in figures[0].measured
 
 
 def cell(policy, exposed_s, fluid_s, experiment="x"):

@@ -150,11 +150,29 @@ class TestRealism:
     @pytest.mark.parametrize(
         "wrong",
         [{"classes": 0}, {"classes": 9}, {"decision_latency_s": -1.0}, {"decision_latency_s": math.inf},
-         {"enforcer": "magic"}, {"undecided": "vanish"}],
+         {"enforcer": "magic"}, {"undecided": "vanish"}, {"late_s": -1.0}, {"late_s": math.nan}],
     )  # fmt: skip
     def test_out_of_range(self, wrong):
         with pytest.raises(InputError, match=str(next(iter(wrong.values())))):
             Realism(**wrong)
+
+    def test_late_computations_are_late_by_chance_and_the_same_in_the_same_repeat(self):
+        """A chain of 400 computations of 1 ms on one rank, each late by 10 ms in the mean; nothing on the network."""
+        names = [f"c{i}" for i in range(400)]
+        steps = [
+            Compute(name, 0, 0.001, (before,) if before else ())
+            for before, name in zip(["", *names], names, strict=False)
+        ]
+        job = Job("chain", JobDag(1, tuple(steps)), ("h1",))
+
+        def end_s(repeat):
+            record = simulate([job], NETWORK, policies.load("fair"), repeat, realism=Realism(late_s=0.01))
+            return record.computes[-1].finish_s
+
+        ends_s = [end_s(repeat) for repeat in range(5)]
+        assert end_s(3) == ends_s[3]
+        assert len(set(ends_s)) == 5
+        assert np.mean(ends_s) == pytest.approx(400 * 0.011, rel=0.1)
 
     def test_one_class_is_fair_sharing_whatever_the_order(self):
         trace = random_trace(3)

@@ -13,8 +13,11 @@ from echelonflow.dag import Job, JobDag
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED
 from echelonflow.messages import Declare, Done, Finish, Hello, Progress, Release, Setting
 from tests.unit.traffic_fakes import AnswerRelease, FakeCoordinator, end_agent, start_agent, unlimited
+from traffic.agent import Agent
 from traffic.paradigms import gpipe, pipeline
 from traffic.plan import read_plan, write_plan
+from traffic.record_file import RecordFile
+from traffic.sender import SentFlow
 
 ADDRESSES = {"h1": "127.0.0.1", "h2": "127.0.0.2"}
 
@@ -153,6 +156,37 @@ def test_a_rate_is_kept_and_a_pause_holds_until_it_is_lifted(start):
     moving_s = sent["acked_s"] - sent["start_s"] - (resume_s - pause_s)
     # Segments of 64 kB over loopback make pacing coarse, and the buffer drains into the pause.
     assert size / moving_s == pytest.approx(rate_Bps, rel=0.25)
+
+
+def test_progress_is_fresh_for_a_decision_but_not_reported_again_at_once(tmp_path):
+    class Active:
+        """An outgoing flow in flight."""
+
+        active = SentFlow(0, 0.0, start_s=0.0)
+
+        def acknowledged_bytes(self):
+            return 1000
+
+    time_s = [0.0]
+    network = topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e9})
+    job = Job("j", gpipe.build(stages=2, micro_batches=1, forward_s=0.01, activation_bytes=1000), ("h1", "h2"))
+    write_plan(tmp_path / "plan.json", [job], network, 0, addresses=ADDRESSES)
+    coordinator = FakeCoordinator(tmp_path / "control.sock", agents=1)
+    told = Agent(
+        read_plan(tmp_path / "plan.json"),
+        "h1",
+        tmp_path / "control.sock",
+        RecordFile(tmp_path / "h1.jsonl"),
+        lambda: time_s[0],
+    )
+    told._active = {("j", f"f{i}"): Active() for i in range(3)}
+    for time_s[0] in (1.0, 1.0005, 1.0019, 1.0021):
+        told._refresh_progress()
+    told._client.flush()
+    coordinator.wait_for(lambda: len(coordinator.of(Progress)) >= 6)
+    assert [message.flow for message in coordinator.of(Progress)] == ["f0", "f1", "f2"] * 2
+    told.close()
+    coordinator.close()
 
 
 def test_a_lost_peer_ends_the_run_and_keeps_the_records(start):
