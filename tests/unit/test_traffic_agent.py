@@ -12,7 +12,7 @@ from echelonflow import topologies
 from echelonflow.dag import Job, JobDag
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED
 from echelonflow.messages import Declare, Done, Finish, Hello, Progress, Release, Setting
-from tests.unit.traffic_fakes import AnswerRelease, FakeCoordinator, end_agent, start_agent, unlimited
+from tests.unit.traffic_fakes import AnswerRelease, FakeCoordinator, end_agent, start_agent, unlimited, wait_until
 from traffic.agent import Agent
 from traffic.paradigms import gpipe, pipeline
 from traffic.plan import read_plan, write_plan
@@ -169,7 +169,11 @@ def test_progress_is_fresh_for_a_decision_but_not_reported_again_at_once(tmp_pat
 
     time_s = [0.0]
     network = topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e9})
-    job = Job("j", gpipe.build(stages=2, micro_batches=1, forward_s=0.01, activation_bytes=1000), ("h1", "h2"))
+    job = Job(
+        "j",
+        gpipe.build(stages=2, micro_batches=1, forward_s=0.01, backward_s=0.01, activation_bytes=1000),
+        ("h1", "h2"),
+    )
     write_plan(tmp_path / "plan.json", [job], network, 0, addresses=ADDRESSES)
     coordinator = FakeCoordinator(tmp_path / "control.sock", agents=1)
     told = Agent(
@@ -193,6 +197,7 @@ def test_a_lost_peer_ends_the_run_and_keeps_the_records(start):
     dag = pipeline.build(stages=2, micro_batches=2, forward_s=0.01, activation_bytes=3_000_000)
     run = start(dag, answer=lambda m: Setting(m.job, m.flow, m.iteration, 48, None if m.flow.endswith("m0") else 1e6))
     run.coordinator.wait_for(lambda: bool(run.coordinator.of(Finish)) and len(run.coordinator.of(Release)) == 2)
+    wait_until(lambda: run.read("h2", "received"))  # told first, then recorded
     run.agents["h2"].kill()
     ends = run.finish()
     code, errors = ends["h1"]
