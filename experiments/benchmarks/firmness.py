@@ -3,7 +3,7 @@
 Simulates experiments/paradigms/*.yaml (`--only 'gpipe*'`: those whose name fits) under four policies, once exactly and
 `repeat` times with late computations and slow decisions, as an emulation has them. Where two jobs, groups or Coflows
 are about to tie, milliseconds decide which of them goes first, and an answer may be another altogether: it hinges on
-the tie. What is shown is how far exposed communication moves; the experiments are sized so that none hinges on a tie.
+the tie. What is shown is how far exposed communication moves.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def run(repeat: int, say: Say, only: Sequence[str] = ()) -> list[Figure]:
         say(f"{experiment.name}: {worst}")
         figures.append(
             Figure(
-                f"{experiment.name}: exposed communication moves by, median [least, most], where it does most",
+                f"{experiment.name}: exposed communication moves by (median, from least to most), where it does most",
                 str(worst),
                 f"under {MOST_MOVED:.0%}",
                 worst.farthest < MOST_MOVED,
