@@ -24,8 +24,8 @@ END_LIMIT_S = 3.0
 SWITCH_NICENESS = -10
 """Of the switch daemon, as its own start script has it: all packets pass through its one thread.
 
-Not real-time priority: it halves the time to a decision, and starves the kernel's own thread that serves the queues; links then
-carry up to a fifth less than they declare.
+Not real-time priority: it halves the time to a decision, but a link then failed calibration by a fifth. That was with a single
+connection, which may fail so without it too; with several it has not been tried again.
 """
 _LOG_LEVELS = ("-vconsole:off", "-vsyslog:off", "-vfile:info")
 

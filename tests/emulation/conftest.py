@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -36,17 +35,6 @@ def short_pipeline(tmp_path) -> Path:
     path = tmp_path / "short.yaml"
     path.write_text(SHORT_PIPELINE)
     return path
-
-
-def wait_until(condition, limit_s=30.0, what="condition"):
-    """Poll until `condition()` is true and return its value; fail after `limit_s`."""
-    deadline = time.monotonic() + limit_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < deadline, f"waited {limit_s} s in vain for {what}"
-        time.sleep(0.02)
 
 
 def echelon(*arguments, code=0) -> str:

@@ -10,7 +10,8 @@ import signal
 import pytest
 
 from testbed.processes import alive, descendants
-from tests.emulation.conftest import CSV_COLUMNS, SHORT_PIPELINE, echelon, echelon_run, own_interfaces, wait_until
+from tests.emulation.conftest import CSV_COLUMNS, SHORT_PIPELINE, echelon, echelon_run, own_interfaces
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.emulation
 

@@ -16,8 +16,9 @@ from echelonflow import addressing
 from echelonflow.errors import InputError
 from testbed import world
 from testbed.processes import alive, descendants
-from tests.emulation.conftest import own_interfaces, wait_until
+from tests.emulation.conftest import own_interfaces
 from tests.emulation.testbed_inside import SMALL_LEAF_SPINE
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.emulation
 

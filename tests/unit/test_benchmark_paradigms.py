@@ -214,7 +214,7 @@ def test_an_answer_that_hinges_on_a_tie_is_found(tmp_path, small, policy, hinges
     found = {moved.job: moved for moved in firmness.moved_by(schema.load(path), policy, 20)}
     assert set(found) == {"small", "large"}
     assert all(len(moved.by) == 20 for moved in found.values())
-    assert (max(moved.farthest for moved in found.values()) > firmness.MOST_MOVED) is hinges
+    assert (max(moved.farthest for moved in found.values()) > paradigms.MOST_WORST) is hinges
 
 
 def test_firmness_has_a_figure_for_each_experiment_and_one_over_all():

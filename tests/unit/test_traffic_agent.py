@@ -12,7 +12,8 @@ from echelonflow import topologies
 from echelonflow.dag import Job, JobDag
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED
 from echelonflow.messages import Declare, Done, Finish, Hello, Progress, Release, Setting
-from tests.unit.traffic_fakes import AnswerRelease, FakeCoordinator, end_agent, start_agent, unlimited, wait_until
+from tests.unit.traffic_fakes import AnswerRelease, FakeCoordinator, end_agent, start_agent, unlimited
+from tests.waiting import wait_until
 from traffic.agent import Agent
 from traffic.paradigms import gpipe, pipeline
 from traffic.plan import read_plan, write_plan
@@ -106,6 +107,7 @@ def test_the_coordinator_is_told_everything_once(start):
     run = start(dag)
     run.finish()
     told = run.coordinator
+    told.wait_for(lambda: len(told.of(Done)) == 2)  # the agents have ended; what they said last may still be under way
     assert {(c, m.host) for c, m in told.messages if isinstance(m, Hello)} == {("agent-h1", "h1"), ("agent-h2", "h2")}
     declared = {m.group: c for c, m in told.messages if isinstance(m, Declare)}
     assert declared == {"pp-forward 0->1": "agent-h1", "pp-backward 1->0": "agent-h2"}

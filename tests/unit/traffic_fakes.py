@@ -22,14 +22,6 @@ def unlimited(message: Release) -> Setting:
     return Setting(message.job, message.flow, message.iteration, 48, None)
 
 
-def wait_until(condition: Callable[[], object], limit_s: float = 10.0) -> None:
-    """Look every 10 ms until `condition` holds; fail after `limit_s`."""
-    deadline_s = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline_s, "waited in vain"
-        time.sleep(0.01)
-
-
 class FakeCoordinator:
     """Listens on `path`; keeps every message with the name of its client."""
 
