@@ -47,7 +47,7 @@ Enforcer = Callable[[Snapshot, Allocation, InForce], list[Treatment]]
 def priority(snapshot: Snapshot, allocation: Allocation, in_force: InForce) -> list[Treatment]:
     """Classes by rank, told apart where flows meet; flows in flight are not moved up (`fold`)."""
     now = np.array([UNDECIDED if old is None else class_of_dscp(old.dscp) for old in in_force], np.int64)
-    chosen = fold(allocation.rank, snapshot.path_start, snapshot.path_link, now)
+    chosen = fold(snapshot, allocation.rank, now)
     return [Treatment(dscp_of_class(traffic_class)) for traffic_class in chosen.tolist()]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from echelonflow import kernels
-from echelonflow.snapshot import Floats, Ints, Snapshot
+from echelonflow.snapshot import Bools, Floats, Ints, Snapshot
 
 QUANTUM_S = 1e-6
 """Times closer than this are equal when flows or groups are ordered."""
@@ -249,7 +249,7 @@ def add_spare(snapshot: Snapshot, stages: Sequence[Ints], rates_Bps: Floats, res
     max_min_in_order(snapshot, stages, snapshot.remaining_bytes, rates_Bps, residual_Bps)
 
 
-def _only(stages: Stages, wanted: npt.NDArray[np.bool_]) -> Stages:
+def _only(stages: Stages, wanted: Bools) -> Stages:
     """The stages without the rows that are not wanted; those left without any are left out."""
     keep = wanted[stages.rows]
     before = np.zeros(len(keep) + 1, np.int64)

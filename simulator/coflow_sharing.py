@@ -11,10 +11,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from echelonflow.fill import QUANTUM_S
-from echelonflow.snapshot import Floats, Ints
+from echelonflow.snapshot import Bools, Floats, Ints
 from simulator.flows import SIMULTANEOUS_S
 from simulator.jit import jit
 from simulator.paths import Paths
@@ -24,15 +23,13 @@ _SPENT = 1e-9
 _CANCELLED = 1e-4
 """Share of a sum below which it is summed afresh: what subtraction leaves of it may be rounding."""
 
-Flags = npt.NDArray[np.bool_]
-
 
 class _Flows(NamedTuple):
     row: Ints
     """Those in flight: of each Coflow from its `first_flow` on. The other columns are by row."""
     left_bytes: Floats
     rate_Bps: Floats
-    taking: Flags
+    taking: Bools
     """Whether the flow takes spare capacity and has not got its share yet."""
     path_start: Ints
     hop_cell: Ints

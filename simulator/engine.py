@@ -152,8 +152,7 @@ class Engine:
             return
         if self._classes is not None:
             in_force = flows.decided_class if rows is None else flows.decided_class[rows]
-            paths = snapshot.path_start, snapshot.path_link
-            flows.decided_class = _placed(fold(allocation.rank, *paths, in_force, range(self._classes)), rows)
+            flows.decided_class = _placed(fold(snapshot, allocation.rank, in_force, range(self._classes)), rows)
         else:
             flows.decided_class = np.zeros(len(flows), np.int64)
         effective_s = self.now_s + self._realism.decision_latency_s

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from echelonflow import plugins, policies, topologies
 from echelonflow.messages import Declare, FlowDeclaration
+from echelonflow.snapshot import CoflowTable, GroupTable, JobTable, Snapshot
 from echelonflow.state import SchedulerState
 
 NETWORK = topologies.build(
@@ -87,6 +88,30 @@ def snapshots(draw, max_groups=4, equal_offsets=False, network=NETWORK):
         if len(released) > 1 and draw(st.booleans()):
             state.finish(released[0], 1.5)
     return state.snapshot(2.0)[0]
+
+
+def on_paths(paths, capacity_Bps, groups=1):
+    """Flows of a megabyte on the given paths (links in order), all of the first of `groups` groups of one job."""
+    flows, ones, nobody = len(paths), np.ones(groups), np.zeros(0, np.int64)
+    return Snapshot(
+        now_s=2.0,
+        flow_id=np.arange(flows),
+        remaining_bytes=np.full(flows, 1e6),
+        sent_bytes=np.zeros(flows),
+        release_s=np.zeros(flows),
+        ideal_finish_s=np.zeros(flows),
+        group=np.zeros(flows, np.int64),
+        coflow=np.zeros(flows, np.int64),
+        path_start=np.cumsum([0, *map(len, paths)], dtype=np.int64),
+        path_link=np.concatenate([*paths, nobody]).astype(np.int64),
+        capacity_Bps=np.asarray(capacity_Bps, np.float64),
+        groups=GroupTable(
+            np.arange(groups), ones, ones, np.full(groups, -np.inf), np.zeros(groups, np.int64), ones, ones,
+            np.zeros(groups + 1, np.int64), nobody, np.zeros(0),
+        ),
+        coflows=CoflowTable(np.arange(groups), ones, ones, ones),
+        jobs=JobTable(np.zeros(1, np.int64), np.zeros(1), np.zeros(1)),
+    )  # fmt: skip
 
 
 def _ragged(start, values, rows):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import os
 import subprocess
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echelonflow import fill, kernels
-from echelonflow.snapshot import CoflowTable, GroupTable, JobTable, Snapshot
+from tests.contract.snapshots import on_paths
 
 needs_numba = pytest.mark.skipif(
     importlib.util.find_spec("numba") is None, reason="numba (extra `fast`) is not installed: nothing is compiled"
@@ -31,26 +32,14 @@ def made(flows, links, seed, *, tiny=False, groups=4):
         else np.where(rng.random(flows) < 0.5, even, rng.uniform(1, 1e6, flows))
     )
     group = rng.integers(0, groups, flows)
-    weight = np.ones(groups)
-    return Snapshot(
-        now_s=2.0,
+    return dataclasses.replace(
+        on_paths(paths, rng.choice([1e6, 1e6, 3.3e6], links), groups),
         flow_id=rng.permutation(flows).astype(np.int64),
         remaining_bytes=size,
-        sent_bytes=np.zeros(flows),
-        release_s=np.zeros(flows),
         ideal_finish_s=rng.choice([0.0, 0.5, 1.0, 3.0, rng.uniform(0, 5)], flows),
         group=group,
         coflow=group,
-        path_start=np.cumsum([0, *map(len, paths)], dtype=np.int64),
-        path_link=np.concatenate([*paths, np.zeros(0, np.int64)]).astype(np.int64),
-        capacity_Bps=rng.choice([1e6, 1e6, 3.3e6], links),
-        groups=GroupTable(
-            np.arange(groups), weight, weight, np.full(groups, -np.inf), np.zeros(groups, np.int64), weight, weight,
-            np.zeros(groups + 1, np.int64), np.zeros(0, np.int64), np.zeros(0),
-        ),
-        coflows=CoflowTable(np.arange(groups), weight, weight, weight),
-        jobs=JobTable(np.zeros(1, np.int64), np.zeros(1), np.zeros(1)),
-    )  # fmt: skip
+    )
 
 
 snapshots = st.builds(made, st.integers(1, 40), st.integers(1, 9), st.integers(0, 10**6), tiny=st.booleans())

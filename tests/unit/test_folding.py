@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from echelonflow import fill, orders
 from echelonflow.classes import DATA_CLASSES
-from echelonflow.folding import UNDECIDED, fold
+from echelonflow.folding import UNDECIDED, contended, fold
+from simulator.realism import shared_by_class
+from tests.contract.snapshots import on_paths, snapshots
 
 LINKS = 4
 flows = st.lists(
@@ -21,10 +24,33 @@ flows = st.lists(
 
 
 def folded(rank, paths, in_force, classes=DATA_CLASSES):
-    links = [sorted(path) for path in paths]
-    start = np.cumsum([0, *map(len, links)], dtype=np.int64)
-    link = np.array([k for path in links for k in path], np.int64)
-    return fold(np.array(rank, np.int64), start, link, np.array(in_force, np.int64), classes).tolist()
+    narrower = 2.0 ** -np.arange(LINKS)  # so that flows are in each other's way wherever they meet
+    snapshot = on_paths([sorted(path) for path in paths], narrower)
+    return fold(snapshot, np.array(rank, np.int64), np.array(in_force, np.int64), classes).tolist()
+
+
+@settings(deadline=None)
+@given(snapshots(), st.randoms())
+def test_where_classes_suffice_service_by_class_is_service_by_rank(snapshot, random):
+    """Also with flows kept together that meet only where they cannot be in each other's way."""
+    rank = np.array([random.randrange(snapshot.flows) for _ in range(snapshot.flows)], np.int64)
+    classes = fold(snapshot, rank, np.full(snapshot.flows, UNDECIDED), range(snapshot.flows))
+    by_rank = orders.greedy(snapshot, fill.stages_of(rank))
+    assert np.allclose(shared_by_class(snapshot, classes), by_rank, rtol=1e-6, atol=1.0)
+
+
+def test_flows_of_two_hosts_are_not_kept_apart_on_an_uplink_as_fast_as_both():
+    paths = [[0, 2, 3], [1, 2, 4]]
+    nowhere = np.full(2, UNDECIDED)
+    wide, narrow = (on_paths(paths, [3, 3, uplink, 3, 3]) for uplink in (6, 5))
+    assert contended(wide).tolist() == [True, True, False, False, False]
+    assert contended(narrow).tolist() == [True, True, True, False, False]
+    assert fold(wide, np.arange(2), nowhere).tolist() == [1, 1]
+    assert fold(narrow, np.arange(2), nowhere).tolist() == [1, 2]
+
+
+def test_a_host_that_two_others_send_to_is_contended():
+    assert contended(on_paths([[0, 2], [1, 2]], [3, 3, 3])).tolist() == [True, True, True]
 
 
 @given(flows)
