@@ -1,9 +1,9 @@
 """Turns a policy's answer into what packets can be made to obey: a DSCP and a rate for every flow.
 
-`priority` uses the order alone: flows that meet on a link get classes in their order, as far as there are classes
-(`fold`), and no flow is paced. `rate` uses the rates
-alone: all flows share the first data class and are paced by their senders. Adding an enforcer is adding
-a function and its name in `ENFORCERS`.
+`priority` uses the order: flows that are in each other's way get classes in their order (`fold`), and no flow is
+paced; where classes run out, the last of those for which the allocation has nothing wait at their senders. `rate` uses
+the rates alone: all flows share the first data class and are paced by their senders. Adding an enforcer is adding a
+function and its name in `ENFORCERS`.
 """
 
 from __future__ import annotations
@@ -41,14 +41,16 @@ class Treatment:
 
 InForce = Sequence[Treatment | None]
 """What each flow of the snapshot has now; None for a flow that was never decided."""
-Enforcer = Callable[[Snapshot, Allocation, InForce], list[Treatment]]
+Enforcer = Callable[[Snapshot, Allocation, InForce], Sequence[Treatment | None]]
+"""None: no treatment yet, its sender waits."""
 
 
-def priority(snapshot: Snapshot, allocation: Allocation, in_force: InForce) -> list[Treatment]:
-    """Classes by rank, told apart where flows meet; flows in flight are not moved up (`fold`)."""
+def priority(snapshot: Snapshot, allocation: Allocation, in_force: InForce) -> list[Treatment | None]:
+    """Classes by rank, told apart where flows meet; what is beyond the last class waits at its sender (`fold`)."""
     now = np.array([UNDECIDED if old is None else class_of_dscp(old.dscp) for old in in_force], np.int64)
-    chosen = fold(snapshot, allocation.rank, now)
-    return [Treatment(dscp_of_class(traffic_class)) for traffic_class in chosen.tolist()]
+    chosen, held_back = fold(snapshot, allocation, now)
+    rows = zip(chosen.tolist(), held_back.tolist(), strict=True)
+    return [None if at == UNDECIDED else Treatment(dscp_of_class(at), 0.0 if waits else None) for at, waits in rows]
 
 
 def rate(snapshot: Snapshot, allocation: Allocation, in_force: InForce) -> list[Treatment]:

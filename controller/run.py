@@ -309,7 +309,7 @@ class Run:
             if flow.known_s <= question.time_s:
                 flow.known_bytes, flow.known_s = sent_bytes, question.time_s
             flow.rate_Bps = rate_Bps
-            if treatment != flow.treatment:
+            if treatment is not None and treatment != flow.treatment:
                 flow.treatment = treatment
                 job, iteration, name = key
                 settings.append((flow.client, Setting(job, name, iteration, treatment.dscp, treatment.rate_Bps)))
@@ -324,8 +324,7 @@ class Run:
         add: dict[str, list[Rule]] = {}
         for (job, name), iteration in first.items():
             treatment = self._flows[job, iteration, name].treatment
-            assert treatment is not None
-            if self._marks.get((job, name)) != treatment.dscp:
+            if treatment is not None and self._marks.get((job, name)) != treatment.dscp:
                 self._marks[job, name] = treatment.dscp
                 self._collect_rules(job, name, self.connected, add)
         return [InstallRules(switch, add=tuple(rules)) for switch, rules in add.items()]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from echelonflow.allocation import FEASIBILITY_TOLERANCE
+from echelonflow.allocation import FEASIBILITY_TOLERANCE, Allocation
 from echelonflow.classes import DATA_CLASSES
 from echelonflow.snapshot import Bools, Ints, Snapshot
 
@@ -14,25 +15,43 @@ UNDECIDED = -1
 """Class of a flow that no decision has reached yet."""
 
 
-def fold(snapshot: Snapshot, rank: Ints, in_force: Ints, classes: Sequence[int] = DATA_CLASSES) -> Ints:
+class Folding(NamedTuple):
+    """What `fold` says of n flows."""
+
+    traffic_class: Ints
+    """n; UNDECIDED for a flow that has none yet and is held back."""
+    held_back: Bools
+    """n: whether the sender is to send nothing for now."""
+
+
+def fold(
+    snapshot: Snapshot,
+    allocation: Allocation,
+    in_force: Ints,
+    classes: Sequence[int] = DATA_CLASSES,
+) -> Folding:
     """A class for every flow, so that on every link a flow of a lower rank is above those of a higher one.
 
-    `rank`: n places in the order (0 is served first; equal ranks share, and get one class); `in_force`: n classes that
-    flows have now, UNDECIDED where they have none. Only flows that meet where they can be in each other's way
-    (`contended`) are kept apart, so few classes go a long way. A flow in flight keeps its class or is moved down, by as
-    little as the order demands: moved up, its new packets would overtake those that wait in the lower class, which TCP
-    takes for loss. Where that leaves too few classes, those that are first on all their links are moved up, with nobody
-    put above the class that they leave: they are served at once, whatever they have there. Where even so there are too
-    few, what comes last in the order shares the last one. Returns n classes.
+    `in_force`: n classes that flows have now, UNDECIDED where they have none. Only flows that meet where they can be
+    in each other's way (`contended`) are kept apart, so few classes go a long way; equal ranks get one class. A flow in
+    flight keeps its class or is moved down, by as little as the order demands: moved up, its new packets would
+    overtake those that wait in the lower class, which TCP takes for loss.
+
+    Where that leaves too few classes, those that are first on all their links are moved up, with nobody
+    put above the class that they leave: they are served at once, whatever they have there. What even so is beyond the
+    last class is held back at its sender if the allocation has nothing for it now, and else shares the last class. A
+    flow that is held back from the start has nothing queued, and may take any class when its time comes.
     """
     path_start, path_link = _where_contended(snapshot)
     held = _place_in_force(in_force, classes)
-    nothing = np.full(len(rank), UNDECIDED)
-    place = _places(rank, path_start, path_link, held, nothing)
-    if len(place) and place.max() >= len(classes):
-        first = _places(rank, path_start, path_link, nothing, nothing) == 0
-        place = _places(rank, path_start, path_link, np.where(first, UNDECIDED, held), held)
-    return np.asarray(classes, np.int64)[np.minimum(place, len(classes) - 1)]
+    nothing = np.full(snapshot.flows, UNDECIDED)
+    place = _places(allocation.rank, path_start, path_link, held, nothing)
+    if place.max(initial=0) >= len(classes):
+        first = _places(allocation.rank, path_start, path_link, nothing, nothing) == 0
+        place = _places(allocation.rank, path_start, path_link, np.where(first, UNDECIDED, held), held)
+    held_back = (place >= len(classes)) & (allocation.rates_Bps == 0)
+    traffic_class = np.asarray(classes, np.int64)[np.minimum(place, len(classes) - 1)]
+    return Folding(np.where(held_back, in_force, traffic_class), held_back)
 
 
 def contended(snapshot: Snapshot) -> Bools:

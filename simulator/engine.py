@@ -152,11 +152,13 @@ class Engine:
             return
         if self._classes is not None:
             in_force = flows.decided_class if rows is None else flows.decided_class[rows]
-            flows.decided_class = _placed(fold(snapshot, allocation.rank, in_force, range(self._classes)), rows)
+            chosen, held_back = fold(snapshot, allocation, in_force, range(self._classes))
+            flows.decided_class = _placed(chosen, rows)
+            served_class = _placed(np.where(held_back, UNDECIDED, chosen), rows)
         else:
-            flows.decided_class = np.zeros(len(flows), np.int64)
+            flows.decided_class = served_class = np.zeros(len(flows), np.int64)
         effective_s = self.now_s + self._realism.decision_latency_s
-        self._on_their_way.append(_Decision(effective_s, flows.handle, rates, flows.decided_class))
+        self._on_their_way.append(_Decision(effective_s, flows.handle, rates, served_class))
 
     def _enact(self) -> bool:
         """Put in force what has become due; returns whether anything has."""

@@ -8,7 +8,7 @@ import pytest
 from controller.enforcers import CRUMB_SHARE, SAME_RATE, Treatment, priority, rate
 from echelonflow import topologies
 from echelonflow.allocation import Allocation
-from echelonflow.classes import class_of_dscp, dscp_of_class
+from echelonflow.classes import DATA_CLASSES, class_of_dscp, dscp_of_class
 from echelonflow.messages import Declare, FlowDeclaration
 from echelonflow.state import SchedulerState
 
@@ -48,9 +48,27 @@ def test_priority_keeps_order_and_never_paces():
     assert all(t.rate_Bps is None for t in treatments)
 
 
-def test_priority_folds_what_exceeds_the_classes_into_the_last():
+def test_priority_has_new_flows_wait_where_classes_run_out():
     treatments = priority(snapshot_of([("h1", "h2")] * 10), ranks(*range(10)), [None] * 10)
+    assert [class_of_dscp(t.dscp) for t in treatments[:7]] == [1, 2, 3, 4, 5, 6, 7]
+    assert treatments[7:] == [None] * 3
+
+
+def test_priority_pauses_flows_in_flight_where_classes_run_out_and_they_go_on_later():
+    in_force = [*(Treatment(dscp_of_class(c)) for c in DATA_CLASSES), Treatment(dscp_of_class(7))]
+    order = ranks(*range(8))
+    treatments = priority(snapshot_of([("h1", "h2")] * 8), order, in_force)
+    assert treatments[:7] == in_force[:7]
+    assert treatments[7] == Treatment(dscp_of_class(7), 0.0)
+    without_the_seventh = [*treatments[:6], treatments[7]]
+    assert priority(snapshot_of([("h1", "h2")] * 7), ranks(*range(7)), without_the_seventh) == in_force[:7]
+
+
+def test_priority_has_nobody_wait_for_whom_there_is_a_rate():
+    allocation = Allocation(np.full(10, 1e5), np.arange(10))
+    treatments = priority(snapshot_of([("h1", "h2")] * 10), allocation, [None] * 10)
     assert [class_of_dscp(t.dscp) for t in treatments] == [1, 2, 3, 4, 5, 6, 7, 7, 7, 7]
+    assert all(t.rate_Bps is None for t in treatments)
 
 
 def test_priority_leaves_flows_where_they_are_if_the_order_allows():

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echelonflow import fill, orders
+from echelonflow.allocation import Allocation
 from echelonflow.classes import DATA_CLASSES
 from echelonflow.folding import UNDECIDED, contended, fold
 from simulator.realism import shared_by_class
@@ -18,15 +19,20 @@ flows = st.lists(
         st.integers(0, 6),
         st.sets(st.integers(0, LINKS - 1), min_size=1, max_size=2),
         st.sampled_from([UNDECIDED, *DATA_CLASSES]),
+        st.sampled_from([0.0, 1.0]),
     ),
     max_size=10,
 )
 
 
-def folded(rank, paths, in_force, classes=DATA_CLASSES):
+def folded(rank, paths, in_force, classes=DATA_CLASSES, rates=None):
+    """Classes, None for flows held back; every flow has a rate where none are given."""
     narrower = 2.0 ** -np.arange(LINKS)  # so that flows are in each other's way wherever they meet
     snapshot = on_paths([sorted(path) for path in paths], narrower)
-    return fold(snapshot, np.array(rank, np.int64), np.array(in_force, np.int64), classes).tolist()
+    rates_Bps = np.array([1.0] * len(rank) if rates is None else rates, np.float64)
+    found = fold(snapshot, Allocation(rates_Bps, np.array(rank, np.int64)), np.array(in_force, np.int64), classes)
+    rows = zip(found.traffic_class.tolist(), found.held_back.tolist(), strict=True)
+    return [None if held_back else traffic_class for traffic_class, held_back in rows]
 
 
 @settings(deadline=None)
@@ -34,19 +40,20 @@ def folded(rank, paths, in_force, classes=DATA_CLASSES):
 def test_where_classes_suffice_service_by_class_is_service_by_rank(snapshot, random):
     """Also with flows kept together that meet only where they cannot be in each other's way."""
     rank = np.array([random.randrange(snapshot.flows) for _ in range(snapshot.flows)], np.int64)
-    classes = fold(snapshot, rank, np.full(snapshot.flows, UNDECIDED), range(snapshot.flows))
     by_rank = orders.greedy(snapshot, fill.stages_of(rank))
-    assert np.allclose(shared_by_class(snapshot, classes), by_rank, rtol=1e-6, atol=1.0)
+    found = fold(snapshot, Allocation(by_rank, rank), undecided(snapshot.flows), range(snapshot.flows))
+    assert not found.held_back.any()
+    assert np.allclose(shared_by_class(snapshot, found.traffic_class), by_rank, rtol=1e-6, atol=1.0)
 
 
 def test_flows_of_two_hosts_are_not_kept_apart_on_an_uplink_as_fast_as_both():
     paths = [[0, 2, 3], [1, 2, 4]]
-    nowhere = np.full(2, UNDECIDED)
     wide, narrow = (on_paths(paths, [3, 3, uplink, 3, 3]) for uplink in (6, 5))
     assert contended(wide).tolist() == [True, True, False, False, False]
     assert contended(narrow).tolist() == [True, True, True, False, False]
-    assert fold(wide, np.arange(2), nowhere).tolist() == [1, 1]
-    assert fold(narrow, np.arange(2), nowhere).tolist() == [1, 2]
+    order = Allocation(np.ones(2), np.arange(2))
+    assert fold(wide, order, undecided(2)).traffic_class.tolist() == [1, 1]
+    assert fold(narrow, order, undecided(2)).traffic_class.tolist() == [1, 2]
 
 
 def test_a_host_that_two_others_send_to_is_contended():
@@ -55,7 +62,7 @@ def test_a_host_that_two_others_send_to_is_contended():
 
 @given(flows)
 def test_the_order_is_kept_on_every_link_and_equal_places_are_equal_classes(drawn):
-    rank, paths, in_force = columns(drawn)
+    rank, paths, in_force, _ = columns(drawn)
     found = folded(rank, paths, in_force)
     assert set(found) <= set(DATA_CLASSES)
     enough = max(folded(rank, paths, in_force, range(1, 100)), default=0) <= DATA_CLASSES[-1]
@@ -68,7 +75,7 @@ def test_the_order_is_kept_on_every_link_and_equal_places_are_equal_classes(draw
 
 @given(flows)
 def test_flows_in_flight_move_up_only_where_classes_run_out(drawn):
-    rank, paths, in_force = columns(drawn)
+    rank, paths, in_force, _ = columns(drawn)
     found = folded(rank, paths, in_force)
     wide = folded(rank, paths, in_force, range(1, 100))  # as many classes as anyone could need
     if max(wide, default=0) <= DATA_CLASSES[-1]:
@@ -81,13 +88,41 @@ def test_flows_in_flight_move_up_only_where_classes_run_out(drawn):
 
 @given(flows)
 def test_nobody_is_served_above_packets_of_a_flow_before_him(drawn):
-    rank, paths, in_force = columns(drawn)
+    rank, paths, in_force, _ = columns(drawn)
     found = folded(rank, paths, in_force)
     assert all(found[b] >= in_force[a] for a, b in meeting(paths) if rank[a] < rank[b])
 
 
+@given(flows)
+def test_held_back_is_only_what_shares_the_last_class_and_has_no_rate(drawn):
+    rank, paths, in_force, rates = columns(drawn)
+    every, found = folded(rank, paths, in_force), folded(rank, paths, in_force, rates=rates)
+    for row, (at, where) in enumerate(zip(found, every, strict=True)):
+        if at is not None:
+            assert at == where
+            continue
+        assert rates[row] == 0
+        assert where == DATA_CLASSES[-1]
+        stage = [a for a in range(len(rank)) if rank[a] == rank[row]]
+        assert any(rank[b] < rank[a] and paths[a] & paths[b] for a in stage for b in range(len(rank)))  # else it goes
+
+
+def test_held_back_flows_keep_their_class_and_new_ones_get_none():
+    snapshot = on_paths([[0]] * 3, [1.0])
+    found = fold(snapshot, Allocation(np.array([1.0, 0, 0]), np.arange(3)), np.array([7, 7, UNDECIDED]), [6, 7])
+    assert found.held_back.tolist() == [False, False, True]  # the first moves up
+    assert found.traffic_class.tolist() == [6, 7, UNDECIDED]
+    found = fold(snapshot, Allocation(np.array([1.0, 0, 0]), np.arange(3)), np.array([6, 7, 7]), [6, 7])
+    assert found.held_back.tolist() == [False, False, True]
+    assert found.traffic_class.tolist() == [6, 7, 7]
+
+
+def undecided(flows):
+    return np.full(flows, UNDECIDED)
+
+
 def columns(drawn):
-    return [list(column) for column in zip(*drawn, strict=True)] or [[], [], []]
+    return [list(column) for column in zip(*drawn, strict=True)] or [[], [], [], []]
 
 
 def meeting(paths):
@@ -112,5 +147,7 @@ def test_where_classes_run_out_the_first_moves_up_and_the_rest_stay_behind_what_
     assert folded([0, 1, 2], [{0}] * 3, [6, UNDECIDED, 7]) == [1, 6, 7]
 
 
-def test_what_exceeds_the_classes_shares_the_last():
-    assert folded(range(9), [{0}] * 9, [UNDECIDED] * 9) == [1, 2, 3, 4, 5, 6, 7, 7, 7]
+def test_what_exceeds_the_classes_shares_the_last_if_it_has_a_rate():
+    nowhere = [UNDECIDED] * 9
+    assert folded(range(9), [{0}] * 9, nowhere) == [1, 2, 3, 4, 5, 6, 7, 7, 7]
+    assert folded(range(9), [{0}] * 9, nowhere, rates=[1] + [0] * 8) == [1, 2, 3, 4, 5, 6, 7, None, None]
