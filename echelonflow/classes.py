@@ -11,6 +11,8 @@ CLASSES = 8
 CONTROL_CLASS = 0
 DATA_CLASSES = tuple(range(1, CLASSES))
 DEFAULT_CLASS = CLASSES - 1
+FLOW_QUEUES = 32
+"""Queues of a data class, which take turns; a power of two. Flows whose source ports are equal modulo this share one."""
 
 
 def dscp_of_class(traffic_class: int) -> int:

@@ -372,7 +372,7 @@ def job_from_dict(data: Mapping[str, Any]) -> Job:
 
 
 def _check_steps(job_dag: JobDag) -> None:
-    known = {step.name for step in job_dag.steps}
+    known = job_dag.place.keys()
     if len(known) != len(job_dag.steps):
         twice = Counter(step.name for step in job_dag.steps).most_common(1)[0][0]
         raise InputError(f"job has two steps called {twice!r}")

@@ -18,7 +18,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from echelonflow.classes import CLASSES, CONTROL_CLASS, dscp_of_class
+from echelonflow.classes import CLASSES, CONTROL_CLASS, FLOW_QUEUES, dscp_of_class
 from echelonflow.units import ETHERNET_HEADER_BYTES
 
 GUARANTEED_SHARE = 0.0005
@@ -32,9 +32,6 @@ LEAST_SEGMENT_S = 0.001
 LONGEST_SEGMENT_S = 0.004
 SEGMENTS_PER_S = 10_000
 """What a network's switches are asked for at most, all links full: two cores pass some 20,000 to 50,000."""
-
-FLOW_QUEUES = 16
-"""FIFOs of a data class; a power of two. Flows whose source ports are equal modulo this share one."""
 
 _FIRST_CLASS = 10
 _UNLIMITED_BPS = 100_000_000_000

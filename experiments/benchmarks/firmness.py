@@ -1,9 +1,10 @@
-"""How firm the simulation's answers are: every paradigm with computations some ms late and decisions that take some.
+"""How firm the simulation's answers are: every paradigm with late computations, slow decisions and slightly slow links.
 
 Simulates experiments/paradigms/*.yaml (`--only 'gpipe*'`: those whose name fits) under four policies, once exactly and
-`repeat` times with late computations and slow decisions, as an emulation has them. Where two jobs, groups or Coflows
-are about to tie, milliseconds decide which of them goes first, and an answer may be another altogether: it hinges on
-the tie. What is shown is how far exposed communication moves.
+`repeat` times with computations that end some ms late, decisions that take some, links that carry a little less and no
+more classes than packets have, all as an emulation has them. Where two jobs, groups or Coflows are about to tie,
+or a flow ends just before the next one of its group comes, milliseconds decide what goes first, and an answer may be
+another altogether: it hinges on the tie. What is shown is how far exposed communication moves.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from echelonflow import policies
+from echelonflow.classes import DATA_CLASSES
+from echelonflow.network import Network
 from experiments import schema
 from experiments.benchmarks import Figure, Say
 from experiments.benchmarks._paradigm_files import POLICIES, files
@@ -27,6 +30,8 @@ from simulator.realism import Realism
 LATE_S = 0.005
 """Mean: how late computations end, and what they wait for begins, on two cores that also carry the packets."""
 DECISION_LATENCY_S = 0.005
+LINK_SHARE = 0.985
+"""What TCP makes of a link when flows take turns on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +77,20 @@ def run(repeat: int, say: Say, only: Sequence[str] = ()) -> list[Figure]:
 
 
 def moved_by(experiment: Experiment, policy: str, repeat: int) -> list[Moved]:
-    """For each job, how far late computations and slow decisions move its exposed communication under `policy`."""
-    disturbed = dataclasses.replace(experiment.realism, late_s=LATE_S, decision_latency_s=DECISION_LATENCY_S)
+    """For each job, how far what emulation adds moves its exposed communication under `policy`."""
+    disturbed = dataclasses.replace(
+        experiment.realism, classes=len(DATA_CLASSES), late_s=LATE_S, decision_latency_s=DECISION_LATENCY_S
+    )
+    slower = dataclasses.replace(experiment, network=_with_links(experiment.network, LINK_SHARE))
     exact_s = _exposed_s(experiment, policy, 0, experiment.realism)
-    runs = [_exposed_s(experiment, policy, number, disturbed) for number in range(repeat)]
+    runs = [_exposed_s(slower, policy, number, disturbed) for number in range(repeat)]
     return [Moved(job, policy, tuple(found[job] / exact_s[job] - 1 for found in runs)) for job in exact_s]
+
+
+def _with_links(network: Network, share: float) -> Network:
+    """The network with every cable at `share` of its rate."""
+    cables = tuple(dataclasses.replace(cable, rate_bps=share * cable.rate_bps) for cable in network.cables)
+    return dataclasses.replace(network, cables=cables)
 
 
 def _exposed_s(experiment: Experiment, policy: str, repeat: int, realism: Realism) -> Mapping[str, float]:

@@ -26,6 +26,7 @@ from examples.plain_mininet import make
 from testbed import world
 from testbed.openvswitch import PrivateOpenVSwitch
 from tests.emulation.controller_world import Line
+from tests.waiting import wait_until
 
 LIMIT_S = 10.0
 PORT = 5001
@@ -99,16 +100,13 @@ def last_mark(sniffer, port):
 
 
 def until(condition):
-    """What `condition` returns once it is true."""
-    deadline_s = time.monotonic() + LIMIT_S
-    while True:
-        try:
-            if found := condition():
-                return found
-        except RunError:  # the controller is only starting
-            pass
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
+    """What `condition` returns once it is true; it may fail while the controller is only starting."""
+
+    def found():
+        with contextlib.suppress(RunError):
+            return condition()
+
+    return wait_until(found, LIMIT_S)
 
 
 def flow_rules(switch):

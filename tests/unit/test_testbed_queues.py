@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelonflow.classes import CLASSES, class_of_dscp
+from echelonflow.classes import CLASSES, FLOW_QUEUES, class_of_dscp
 from testbed import queues
 
 COUNTERS = """@h1-eth0
@@ -38,14 +38,14 @@ def test_flows_of_a_data_class_take_turns_in_queues_told_apart_by_source_port():
     for c in range(1, CLASSES):
         own = [line for line in lines if f"parent {10 + c:x}:" in line]
         leaves = words_after(own, "classid", "class add")
-        assert len(leaves) == queues.FLOW_QUEUES
-        assert words_after(own, "parent", "filter") == [f"{10 + c:x}:"] * queues.FLOW_QUEUES
-        assert words_after(own, "quantum", "class add") == ["3000"] * queues.FLOW_QUEUES
+        assert len(leaves) == FLOW_QUEUES
+        assert words_after(own, "parent", "filter") == [f"{10 + c:x}:"] * FLOW_QUEUES
+        assert words_after(own, "quantum", "class add") == ["3000"] * FLOW_QUEUES
         assert words_after(lines, "parent", "bfifo")[1:].count(leaves[0]) == 1
-        ports = range(10_000, 10_000 + 3 * queues.FLOW_QUEUES)
+        ports = range(10_000, 10_000 + 3 * FLOW_QUEUES)
         caught = [[to for to, (value, mask) in sport_filters(own).items() if port & mask == value] for port in ports]
         assert [len(to) for to in caught] == [1] * len(ports)
-        assert len({to[0] for to in caught[: queues.FLOW_QUEUES]}) == queues.FLOW_QUEUES
+        assert len({to[0] for to in caught[:FLOW_QUEUES]}) == FLOW_QUEUES
 
 
 def sport_filters(lines):
