@@ -35,7 +35,10 @@ def packet_descriptors(pid: int, proc: Path = Path("/proc")) -> list[int]:
     inodes = packet_inodes(proc)
     found = []
     for entry in (proc / str(pid) / "fd").iterdir():
-        match = re.fullmatch(r"socket:\[(\d+)\]", str(entry.readlink()))
+        try:
+            match = re.fullmatch(r"socket:\[(\d+)\]", str(entry.readlink()))
+        except FileNotFoundError:  # closed since the folder was listed
+            continue
         if match and match[1] in inodes:
             found.append(int(entry.name))
     return sorted(found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from testbed.socket_buffers import packet_descriptors
@@ -31,3 +33,15 @@ def proc(tmp_path):
 
 def test_packet_sockets_are_told_from_other_sockets_files_and_pipes(proc):
     assert packet_descriptors(7, proc) == [5, 12]
+
+
+def test_a_descriptor_that_is_closed_meanwhile_is_left_out(proc, monkeypatch):
+    readlink = Path.readlink
+
+    def closed(path):
+        if path.name == "5":
+            raise FileNotFoundError(path)
+        return readlink(path)
+
+    monkeypatch.setattr(Path, "readlink", closed)
+    assert packet_descriptors(7, proc) == [12]
