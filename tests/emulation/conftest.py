@@ -31,9 +31,9 @@ policies: [fair, coflow(grouping=group), echelonflow]
 
 @pytest.fixture
 def short_pipeline(tmp_path) -> Path:
-    """The paper's example with a unit of 0.4 s."""
+    """The paper's example with a unit of 0.4 s, on links that nobody judges: for tests of what becomes of processes."""
     path = tmp_path / "short.yaml"
-    path.write_text(SHORT_PIPELINE)
+    path.write_text(SHORT_PIPELINE + "emulation: {limits: {max_link_error: 1}}\n")
     return path
 
 
