@@ -62,7 +62,7 @@ class _Ports:
     """
 
     def __init__(self, jobs: int) -> None:
-        self._jobs = max(jobs, 1)
+        self._jobs = jobs
         self._dealt: dict[str, int] = {}
         """By end of a cable: how many flows have been dealt there."""
         self._last: dict[str, list[int]] = {}

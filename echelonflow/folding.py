@@ -24,12 +24,7 @@ class Folding(NamedTuple):
     """n: whether the sender is to send nothing for now."""
 
 
-def fold(
-    snapshot: Snapshot,
-    allocation: Allocation,
-    in_force: Ints,
-    classes: Sequence[int] = DATA_CLASSES,
-) -> Folding:
+def fold(snapshot: Snapshot, allocation: Allocation, in_force: Ints, classes: Sequence[int] = DATA_CLASSES) -> Folding:
     """A class for every flow, so that on every link a flow of a lower rank is above those of a higher one.
 
     `in_force`: n classes that flows have now, UNDECIDED where they have none. Only flows that meet where they can be
