@@ -175,7 +175,7 @@ class Engine:
         if not len(flows):
             return
         flows.move_to(self.now_s)
-        undecided = flows.traffic_class == UNDECIDED
+        undecided = np.isnan(flows.allowed_Bps)  # one that is held back is decided, and waits
         wait = self._realism.undecided == "wait"
         if self._classes is None and (wait or not undecided.any()):
             flows.set_rates(np.where(undecided, 0.0, flows.allowed_Bps))

@@ -35,7 +35,7 @@ class Flows:
         self.allowed_Bps: Floats = np.zeros(0)
         """The rate that the decision in force gives; not a number before the first one."""
         self.traffic_class: Ints = np.zeros(0, np.int64)
-        """The class in force; UNDECIDED before the first decision takes effect."""
+        """The class in force; UNDECIDED before the first decision takes effect, and for a flow that is held back."""
         self.decided_class: Ints = np.zeros(0, np.int64)
         """The class that was decided last, in force or on its way."""
 

@@ -182,11 +182,12 @@ class TestRealism:
         )
         np.testing.assert_array_equal(other.flow_finish_s, one.flow_finish_s)
 
+    @pytest.mark.parametrize("undecided", ["wait", "last-class"])
     @pytest.mark.parametrize("classes", [1, 2, 3])
-    def test_where_classes_run_out_what_would_get_nothing_waits(self, classes):
+    def test_where_classes_run_out_what_would_get_nothing_waits(self, classes, undecided):
         """Three flows out of one port, smallest first: one after the other, however few classes there are."""
         trace = trace_of((0, 0, 1, 1.0), (1, 0, 2, 2.0), (2, 0, 3, 3.0), arrivals=(0.0, 0.0, 0.0))
-        realism = Realism(classes=classes, enforcer="priority")
+        realism = Realism(classes=classes, enforcer="priority", undecided=undecided)
         record = simulate_trace(trace, NETWORK, policies.load("coflow"), realism=realism)
         np.testing.assert_allclose(record.finish_s, [1.0, 3.0, 6.0], atol=2e-5)
 
