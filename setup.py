@@ -4,7 +4,7 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
-PACKAGES = ["echelonflow", "simulator", "controller", "traffic", "testbed", "experiments", "results"]
+PACKAGES = ["echelonflow", "simulator", "controller", "traffic", "testbed", "results", "echelon", "experiments"]
 
 EXTRAS = {
     # Real packets. mnexec, Open vSwitch and tcpdump come from the distribution (scripts/setup.sh);
@@ -35,8 +35,8 @@ setup(
     python_requires=">=3.10",
     packages=find_packages(include=[name for package in PACKAGES for name in (package, f"{package}.*")]),
     package_data={
-        "experiments": ["*.yaml", "traces/*"],
-        "traffic": ["profiles/*.json"],
+        "experiments": ["*.yaml", "paradigms/*.yaml", "traces/*"],
+        "traffic.workloads": ["profiles/*.json"],
         "results": ["templates/*.j2"],
     },
     install_requires=[
@@ -49,5 +49,5 @@ setup(
         "jinja2>=3.1",
     ],
     extras_require=EXTRAS,
-    entry_points={"console_scripts": ["echelon=experiments.cli:main"]},
+    entry_points={"console_scripts": ["echelon=echelon.cli.main:main"]},
 )

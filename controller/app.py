@@ -36,9 +36,9 @@ from controller.instructions import (
     ResetSwitch,
     SendTo,
 )
-from echelonflow.allocation import Allocation
 from echelonflow.errors import EchelonError, InputError, RunError
-from echelonflow.messages import Message, decode, encode
+from echelonflow.scheduling.allocation import Allocation
+from echelonflow.wire.messages import Message, decode, encode
 
 LONGEST_LINE_BYTES = 64 << 20
 """A message beyond this is not one of ours (a group of 100,000 flows takes some 20 MB)."""

@@ -9,8 +9,8 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from echelonflow import user_file
 from echelonflow.errors import InputError, RunError
+from echelonflow.scheduling import user_file
 
 TIMEOUT_S = 15.0
 """Longer than a policy file may take to be loaded and tried."""

@@ -45,10 +45,12 @@ from controller.instructions import (
 )
 from controller.metrics import Counters
 from controller.run import Guard, Run
-from echelonflow import policies
-from echelonflow.allocation import Allocation
 from echelonflow.errors import EchelonError, InputError, RunError
-from echelonflow.messages import (
+from echelonflow.scheduling import policies
+from echelonflow.scheduling.allocation import Allocation
+from echelonflow.scheduling.policies import Policy
+from echelonflow.scheduling.snapshot import Snapshot
+from echelonflow.wire.messages import (
     PROTOCOL_VERSION,
     Begin,
     Declare,
@@ -64,8 +66,6 @@ from echelonflow.messages import (
     Release,
     Start,
 )
-from echelonflow.policies import Policy
-from echelonflow.snapshot import Snapshot
 
 START_DELAY_S = 0.3
 """Between the decision to start and the run's zero: time for every agent to hear of it."""

@@ -14,10 +14,11 @@ from types import MappingProxyType
 
 import numpy as np
 
-from echelonflow.allocation import FEASIBILITY_TOLERANCE, Allocation
-from echelonflow.classes import DATA_CLASSES, class_of_dscp, dscp_of_class
-from echelonflow.folding import UNDECIDED, fold
-from echelonflow.snapshot import Floats, Snapshot
+from echelonflow.model.arrays import Floats
+from echelonflow.scheduling.allocation import FEASIBILITY_TOLERANCE, Allocation
+from echelonflow.scheduling.folding import UNDECIDED, fold
+from echelonflow.scheduling.snapshot import Snapshot
+from echelonflow.wire.classes import DATA_CLASSES, class_of_dscp, dscp_of_class
 
 SAME_RATE = 0.005
 """Relative change of a rate that is not worth a message: pacing itself is no more accurate than 1 %."""

@@ -11,9 +11,9 @@ from typing import Protocol
 
 from controller.instructions import Instruction
 from controller.rules import Rule, base_rules, flow_rule
-from echelonflow.addressing import dpid
-from echelonflow.messages import FlowDeclaration
-from echelonflow.network import Network
+from echelonflow.model.addressing import dpid
+from echelonflow.model.network import Network
+from echelonflow.wire.messages import FlowDeclaration
 
 
 class Fabric(Protocol):

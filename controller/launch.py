@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from echelonflow.addressing import CONTROLLER_PORT
+from echelonflow.model.addressing import CONTROLLER_PORT
 
 FRAMEWORKS = ("ryu", "os-ken")
 

@@ -34,11 +34,11 @@ from controller.rules import (
     Match,
     Rule,
 )
-from echelonflow.classes import CONTROL_CLASS, dscp_of_class
 from echelonflow.errors import EchelonError, InputError
-from echelonflow.messages import FlowDeclaration
-from echelonflow.network import Cable, Network
-from echelonflow.units import parse_rate_bps
+from echelonflow.model.network import Cable, Network
+from echelonflow.model.units import parse_rate_bps
+from echelonflow.wire.classes import CONTROL_CLASS, dscp_of_class
+from echelonflow.wire.messages import FlowDeclaration
 
 SOURCES, DESTINATIONS = FORWARD, FORWARD + 1
 MISS_PRIORITY = 0

@@ -26,10 +26,10 @@ from controller.learning import read_hosts, unknown_fabric
 from controller.policy_process import load_apart
 from controller.rest import Rest
 from controller.warm_up import warm_up
-from echelonflow import policies
-from echelonflow.addressing import CONTROLLER_PORT
 from echelonflow.errors import EchelonError, InputError
-from echelonflow.network import Network
+from echelonflow.model.addressing import CONTROLLER_PORT
+from echelonflow.model.network import Network
+from echelonflow.scheduling import policies
 
 DEFAULT_POLICY = "echelonflow"
 

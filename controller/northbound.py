@@ -21,8 +21,8 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from controller.metrics import CONTENT_TYPE, Counters, exposition
-from echelonflow import policies
 from echelonflow.errors import InputError, RunError
+from echelonflow.scheduling import policies
 
 MOST_BODY_BYTES = 1 << 16
 JSON = "application/json"

@@ -15,11 +15,11 @@ from typing import Any, Protocol
 
 from controller.deadline import POLICY_DEADLINE_S
 from controller.policy_worker import HEADER, frame
-from echelonflow import user_file
-from echelonflow.allocation import Allocation
 from echelonflow.errors import InputError, PolicyError
-from echelonflow.policies import Policy
-from echelonflow.snapshot import Snapshot
+from echelonflow.scheduling import user_file
+from echelonflow.scheduling.allocation import Allocation
+from echelonflow.scheduling.policies import Policy
+from echelonflow.scheduling.snapshot import Snapshot
 
 LOAD_LIMIT_S = 10.0
 """For Python and numpy to start on a busy machine, and the file to be loaded."""

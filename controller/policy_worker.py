@@ -16,8 +16,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from echelonflow import kernels, policies
 from echelonflow.errors import EchelonError
+from echelonflow.scheduling import kernels, policies
 
 HEADER = struct.Struct("!Q")
 _PR_SET_PDEATHSIG = 1
@@ -32,7 +32,9 @@ def frame(body: Any) -> bytes:
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer requests: first the policy's text, then snapshots; ("error", why) is the answer to what fails."""
     policy = policies.load(_receive(requests))
-    if "echelonflow.fill" in sys.modules:  # it shares our arithmetic: have that ready before a question with a deadline
+    if (
+        "echelonflow.scheduling.fill" in sys.modules
+    ):  # it shares our arithmetic: have that ready before a question with a deadline
         kernels.warm_up()
     _send(answers, ("loaded", policy.enforcer, policy.summary))
     while True:

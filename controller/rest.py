@@ -20,7 +20,7 @@ from controller.northbound import Answer, Request, SwapPolicy, body_length, erro
 from controller.run import Guard
 from controller.trial import trial_snapshot
 from echelonflow.errors import EchelonError, RunError
-from echelonflow.policies import Policy
+from echelonflow.scheduling.policies import Policy
 
 BODY_LIMIT_S = 5.0
 """All of a body must have come by then."""

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from echelonflow.addressing import host_address, ip_of, port_towards, switch_ports
-from echelonflow.classes import CONTROL_CLASS, DEFAULT_CLASS, dscp_of_class
-from echelonflow.declare import DATA_PORT, FIRST_SOURCE_PORT
-from echelonflow.messages import FlowDeclaration
-from echelonflow.network import Network
+from echelonflow.model.addressing import host_address, ip_of, port_towards, switch_ports
+from echelonflow.model.network import Network
+from echelonflow.wire.classes import CONTROL_CLASS, DEFAULT_CLASS, dscp_of_class
+from echelonflow.wire.declare import DATA_PORT, FIRST_SOURCE_PORT
+from echelonflow.wire.messages import FlowDeclaration
 
 CLASSIFY, FORWARD = 0, 1
 

@@ -21,14 +21,14 @@ from controller.enforcers import ENFORCERS, Treatment
 from controller.fabric import Fabric
 from controller.instructions import InstallRules, Instruction, LogDecision, Question, SendTo
 from controller.rules import LAST_DATA_PORT, Rule
-from echelonflow.allocation import Allocation
-from echelonflow.declare import DATA_PORT
 from echelonflow.errors import InputError
-from echelonflow.messages import Decide, Declare, Finish, FlowDeclaration, Progress, Release, Setting
-from echelonflow.policies import Policy
-from echelonflow.records import DecisionRecord
-from echelonflow.snapshot import Snapshot
-from echelonflow.state import FlowKey, SchedulerState
+from echelonflow.records.run_record import DecisionRecord
+from echelonflow.scheduling.allocation import Allocation
+from echelonflow.scheduling.policies import Policy
+from echelonflow.scheduling.snapshot import Snapshot
+from echelonflow.scheduling.state import FlowKey, SchedulerState
+from echelonflow.wire.declare import DATA_PORT
+from echelonflow.wire.messages import Decide, Declare, Finish, FlowDeclaration, Progress, Release, Setting
 
 TRIGGERS_NAMED = 8
 """A decision's log entry names so many of the events that led to it, and counts the others."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 
-from echelonflow.declare import DATA_PORT, FIRST_SOURCE_PORT
 from echelonflow.errors import InputError
-from echelonflow.messages import Declare, FlowDeclaration
-from echelonflow.network import Network
-from echelonflow.snapshot import Snapshot
-from echelonflow.state import SchedulerState
+from echelonflow.model.network import Network
+from echelonflow.scheduling.snapshot import Snapshot
+from echelonflow.scheduling.state import SchedulerState
+from echelonflow.wire.declare import DATA_PORT, FIRST_SOURCE_PORT
+from echelonflow.wire.messages import Declare, FlowDeclaration
 
 MOST_FLOWS = 12
 _JOB = "trial"

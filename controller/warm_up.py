@@ -8,10 +8,10 @@ from controller.coordinator import Coordinator
 from controller.enforcers import ENFORCERS
 from controller.fabric import KnownFabric
 from controller.instructions import SendTo
-from echelonflow import kernels, policies
-from echelonflow.declare import DATA_PORT, FIRST_SOURCE_PORT
-from echelonflow.messages import Begin, Declare, FlowDeclaration, Hello, Message, Ready, Release, encode
-from echelonflow.network import Network
+from echelonflow.model.network import Network
+from echelonflow.scheduling import kernels, policies
+from echelonflow.wire.declare import DATA_PORT, FIRST_SOURCE_PORT
+from echelonflow.wire.messages import Begin, Declare, FlowDeclaration, Hello, Message, Ready, Release, encode
 
 
 def warm_up(network: Network) -> None:

@@ -7,7 +7,7 @@ long as its cables form no loop. In one terminal, with the hosts whose flows are
            "h3": "10.0.0.3", "h4": "10.0.0.4"}}' > hosts.json
     python -m controller.main --hosts hosts.json
 
-and in another, as root, `python examples/plain_mininet.py`. `pingall` works; clients of `traffic.api` declare
+and in another, as root, `python examples/plain_mininet.py`. `pingall` works; clients of `traffic.agent.api` declare
 flows on control.sock; rest.sock shows and swaps the policy.
 """
 

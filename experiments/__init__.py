@@ -1,1 +1,1 @@
-"""Experiment files, the runner that carries them out, and the command line."""
+"""The experiment files that ship (`*.yaml`); what carries them out is the package `echelon`."""

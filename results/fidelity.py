@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from echelonflow.classes import CONTROL_CLASS, class_of_dscp
-from echelonflow.dag import Job
-from echelonflow.records import FlowRecord, RunRecord
+from echelonflow.model.dag import Job
+from echelonflow.records.run_record import FlowRecord, RunRecord
+from echelonflow.wire.classes import CONTROL_CLASS, class_of_dscp
 from results.flows import FlowPackets
-from results.join import FlowKey
+from results.read_run import FlowKey
 from results.statistics import quantile
 
 NAMED_AT_MOST = 3

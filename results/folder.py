@@ -10,15 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from echelonflow.dag import Job, job_from_dict
 from echelonflow.errors import InputError
-from echelonflow.records import RunRecord
+from echelonflow.model.dag import Job, job_from_dict
+from echelonflow.records.run_record import RunRecord
 from results import pcap
 from results.coflows import coflow_results, load_coflow_runs, write_coflows
 from results.fidelity import measure
 from results.flows import FlowPackets, RunClock, flow_packets, throughput_Bps
-from results.gantt import draw_gantt, window
-from results.join import FlowKey, Plan, read_json, read_plan, read_run
 from results.metrics import (
     FlowRow,
     GroupRow,
@@ -28,8 +26,10 @@ from results.metrics import (
     iteration_rows,
     write_csv,
 )
-from results.plot_coflows import draw_completion
-from results.plots import Throughput, draw_tardiness, draw_throughput, draw_times
+from results.pictures.coflow_plots import draw_completion
+from results.pictures.gantt import draw_gantt, window
+from results.pictures.plots import Throughput, draw_tardiness, draw_throughput, draw_times
+from results.read_run import FlowKey, Plan, read_json, read_plan, read_run
 from results.record_json import load_runs, save_runs
 from results.report import write_report
 from results.summary import RunResult, Summary, job_figures, policy_results

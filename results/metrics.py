@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from echelonflow.dag import Job, iteration_times_without_network
-from echelonflow.records import FlowRecord, RunRecord
+from echelonflow.model.dag import Job, iteration_times_without_network
+from echelonflow.records.run_record import FlowRecord, RunRecord
 from results.flows import FlowPackets
-from results.join import FlowKey
+from results.read_run import FlowKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from echelonflow.errors import InputError
-from echelonflow.records import ComputeRecord, DecisionRecord, FlowRecord, RunRecord
+from echelonflow.records.run_record import ComputeRecord, DecisionRecord, FlowRecord, RunRecord
 
 SCHEMA = "echelon-runs"
 VERSION = 1

@@ -10,8 +10,8 @@ from typing import Any
 
 import jinja2
 
-from echelonflow.units import format_rate, format_size
-from results.join import read_json
+from echelonflow.model.units import format_rate, format_size
+from results.read_run import read_json
 from results.table import MISSING, format_seconds, format_share
 
 _PICTURES = (

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from echelonflow.dag import Job
-from echelonflow.records import RunRecord
+from echelonflow.model.dag import Job
+from echelonflow.records.run_record import RunRecord
 from results.coflows import CoflowResult
 from results.fidelity import Fidelity
 from results.metrics import group_rows, iteration_rows

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from echelonflow.records import RunRecord
-from results.lanes import lanes
+from echelonflow.records.run_record import RunRecord
+from results.pictures.lanes import lanes
 
 _DECISIONS = "decisions"
 

@@ -1,6 +1,6 @@
 """A trace of Coflows under SEBF and MADD, exactly, without building a snapshot at every event.
 
-The same rule as policy `coflow` with its defaults (`echelonflow.policies.coflow`, `echelonflow.fill`; Varys, SIGCOMM
+The same rule as policy `coflow` with its defaults (`echelonflow.scheduling.policies.coflow`, `echelonflow.scheduling.fill`; Varys, SIGCOMM
 '14): tests hold the two to each other. What makes it quick is that a Coflow's flows lie side by side, that MADD needs
 only a Coflow's volume on each link, and that a flow is touched once when spare capacity is shared out.
 """
@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from echelonflow.fill import QUANTUM_S
-from echelonflow.snapshot import Bools, Floats, Ints
+from echelonflow.model.arrays import Bools, Floats, Ints
+from echelonflow.scheduling.fill import QUANTUM_S
 from simulator.flows import SIMULTANEOUS_S
 from simulator.jit import jit
 from simulator.paths import Paths
 
 _SPENT = 1e-9
-"""As in `echelonflow.fill`: share of a link's capacity below which what is left on it counts as nothing."""
+"""As in `echelonflow.scheduling.fill`: share of a link's capacity below which what is left on it counts as nothing."""
 _CANCELLED = 1e-4
 """Share of a sum below which it is summed afresh: what subtraction leaves of it may be rounding."""
 

@@ -16,9 +16,10 @@ from typing import Protocol
 import numpy as np
 
 from echelonflow.errors import RunError
-from echelonflow.folding import UNDECIDED, fold
-from echelonflow.policies import Policy
-from echelonflow.snapshot import Floats, Ints, Snapshot
+from echelonflow.model.arrays import Floats, Ints
+from echelonflow.scheduling.folding import UNDECIDED, fold
+from echelonflow.scheduling.policies import Policy
+from echelonflow.scheduling.snapshot import Snapshot
 from simulator.flows import Flows, simultaneous_s
 from simulator.realism import Realism, leftovers, shared_by_class
 

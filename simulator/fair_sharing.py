@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from echelonflow.snapshot import Floats, Ints
+from echelonflow.model.arrays import Floats, Ints
 from simulator.flows import SIMULTANEOUS_S
 from simulator.jit import jit
 from simulator.paths import Paths

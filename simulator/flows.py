@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from echelonflow.folding import UNDECIDED
-from echelonflow.snapshot import Floats, Ints
+from echelonflow.model.arrays import Floats, Ints
+from echelonflow.scheduling.folding import UNDECIDED
 
 SIMULTANEOUS_S = 1e-9
 """Flows that would end within this time of each other end together (rounding)."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from echelonflow.dag import Job
-from echelonflow.network import Network
-from echelonflow.policies import Policy
-from echelonflow.records import RunRecord
+from echelonflow.model.dag import Job
+from echelonflow.model.network import Network
+from echelonflow.records.run_record import RunRecord
+from echelonflow.scheduling.policies import Policy
 from simulator.engine import Engine
 from simulator.realism import EXACT, Realism
 from simulator.training import TrainingJobs

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from echelonflow.kernels import PLAIN_VARIABLE, kept_on_disk
+from echelonflow.scheduling.kernels import PLAIN_VARIABLE, kept_on_disk
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from echelonflow.coflow_trace import CoflowTrace
 from echelonflow.errors import InputError
-from echelonflow.network import Network
-from echelonflow.snapshot import Ints
+from echelonflow.model.arrays import Ints
+from echelonflow.model.coflow_trace import CoflowTrace
+from echelonflow.model.network import Network
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,10 @@ from typing import Literal
 import numpy as np
 
 from echelonflow.errors import InputError
-from echelonflow.fill import max_min, max_min_in_order, stages_of
-from echelonflow.folding import UNDECIDED
-from echelonflow.snapshot import Floats, Ints, Snapshot
+from echelonflow.model.arrays import Floats, Ints
+from echelonflow.scheduling.fill import max_min, max_min_in_order, stages_of
+from echelonflow.scheduling.folding import UNDECIDED
+from echelonflow.scheduling.snapshot import Snapshot
 
 MAX_CLASSES = 8
 

@@ -10,11 +10,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from echelonflow import plugins, user_file
-from echelonflow.coflow_trace import CoflowTrace, TraceRecord
-from echelonflow.network import Cable, Network
-from echelonflow.policies import Policy
-from echelonflow.snapshot import CoflowTable, Floats, GroupTable, Ints, JobTable, Snapshot
+from echelonflow import plugins
+from echelonflow.model.arrays import Floats, Ints
+from echelonflow.model.coflow_trace import CoflowTrace, TraceRecord
+from echelonflow.model.network import Cable, Network
+from echelonflow.scheduling import user_file
+from echelonflow.scheduling.policies import Policy
+from echelonflow.scheduling.snapshot import CoflowTable, GroupTable, JobTable, Snapshot
 from simulator.engine import Engine
 from simulator.flows import Flows
 from simulator.jit import COMPILED

@@ -10,15 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from echelonflow.dag import Compute, Job, Step
-from echelonflow.declare import declarations
 from echelonflow.errors import RunError
-from echelonflow.messages import FlowDeclaration
-from echelonflow.network import Network
-from echelonflow.progress import JobProgress, StepKey
-from echelonflow.records import ComputeRecord, FlowRecord, RunRecord
-from echelonflow.snapshot import Floats, Ints, Snapshot
-from echelonflow.state import FlowKey, SchedulerState
+from echelonflow.model.arrays import Floats, Ints
+from echelonflow.model.dag import Compute, Job, Step
+from echelonflow.model.network import Network
+from echelonflow.model.progress import JobProgress, StepKey
+from echelonflow.records.run_record import ComputeRecord, FlowRecord, RunRecord
+from echelonflow.scheduling.snapshot import Snapshot
+from echelonflow.scheduling.state import FlowKey, SchedulerState
+from echelonflow.wire.declare import declarations
+from echelonflow.wire.messages import FlowDeclaration
 from simulator.flows import Flows
 
 _FIRST_ROWS = 64

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from echelonflow import addressing
 from echelonflow.errors import RunError
-from echelonflow.network import Link, Network
+from echelonflow.model import addressing
+from echelonflow.model.network import Link, Network
 
 if TYPE_CHECKING:
     # Choosing what to measure needs no Mininet.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_ERROR = 0.03
 PORT = 5000
-"""Below the ports of runs (echelonflow.declare.DATA_PORT)."""
+"""Below the ports of runs (echelonflow.wire.declare.DATA_PORT)."""
 START_S = 0.25
 """From the order to measure until a link is filled, at least; more where programs start slowly."""
 WARM_UP_S = 0.25

@@ -13,11 +13,11 @@ from typing import Any
 from mininet.net import Mininet
 from mininet.node import Host, OVSSwitch, RemoteController
 
-from echelonflow import addressing
-from echelonflow.classes import CLASSES
 from echelonflow.errors import InputError, RunError
-from echelonflow.network import Link, Network
-from echelonflow.units import TCP_IP_HEADER_BYTES
+from echelonflow.model import addressing
+from echelonflow.model.network import Link, Network
+from echelonflow.model.units import TCP_IP_HEADER_BYTES
+from echelonflow.wire.classes import CLASSES
 from testbed import queues, socket_buffers, world
 from testbed.openvswitch import PrivateOpenVSwitch
 

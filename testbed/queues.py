@@ -1,13 +1,13 @@
 """The queues of every egress, host and switch alike: one HTB tree, eight strict classes by DSCP, fair within.
 
-Class c of `echelonflow.classes` is HTB class 1:<10 + c> at prio c. All may borrow up to the link's rate, so
+Class c of `echelonflow.wire.classes` is HTB class 1:<10 + c> at prio c. All may borrow up to the link's rate, so
 that a class is served only while no higher one has a packet. HTB serves every class's own `rate` before
 prio counts, hence the leak: a busy lower class gets `GUARANTEED_SHARE` of the link, at least
 `LEAST_GUARANTEED_BPS`, whatever the higher ones do. Packets are told apart by the class selector bits of
 their DSCP; what is not IPv4 (ARP) goes to class 0.
 
 The flows of a data class take turns, byte for byte (deficit round robin): `FLOW_QUEUES` FIFOs, told apart by
-the low bits of the TCP source port, which `echelonflow.declare` deals out with that in mind. In one FIFO for all,
+the low bits of the TCP source port, which `echelonflow.wire.declare` deals out with that in mind. In one FIFO for all,
 TCP would share by how many segments each flow happens to have in it, which is chance that lasts. The round robin is
 a second HTB, never at its rate, since many kernels have neither fq, fq_codel, sfq nor drr.
 """
@@ -18,8 +18,8 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from echelonflow.classes import CLASSES, CONTROL_CLASS, FLOW_QUEUES, dscp_of_class
-from echelonflow.units import ETHERNET_HEADER_BYTES
+from echelonflow.model.units import ETHERNET_HEADER_BYTES
+from echelonflow.wire.classes import CLASSES, CONTROL_CLASS, FLOW_QUEUES, dscp_of_class
 
 GUARANTEED_SHARE = 0.0005
 LEAST_GUARANTEED_BPS = 8_000

@@ -17,8 +17,9 @@ from typing import Literal
 
 import numpy as np
 
-from echelonflow.allocation import Allocation
-from echelonflow.snapshot import Floats, Ints, Snapshot
+from echelonflow.model.arrays import Floats, Ints
+from echelonflow.scheduling.allocation import Allocation
+from echelonflow.scheduling.snapshot import Snapshot
 
 ENFORCER = "rate"
 FULL_SHARE = 1e-9

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import sys
 
-from traffic.traces.coflow_benchmark import Shuffle, write
+from traffic.workloads.traces.coflow_benchmark import Shuffle, write
 
 PORTS = 16
 COFLOWS = 60

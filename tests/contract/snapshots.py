@@ -10,10 +10,12 @@ import typing
 import numpy as np
 from hypothesis import strategies as st
 
-from echelonflow import plugins, policies, topologies
-from echelonflow.messages import Declare, FlowDeclaration
-from echelonflow.snapshot import CoflowTable, GroupTable, JobTable, Snapshot
-from echelonflow.state import SchedulerState
+from echelonflow import plugins
+from echelonflow.model import topologies
+from echelonflow.scheduling import policies
+from echelonflow.scheduling.snapshot import CoflowTable, GroupTable, JobTable, Snapshot
+from echelonflow.scheduling.state import SchedulerState
+from echelonflow.wire.messages import Declare, FlowDeclaration
 
 NETWORK = topologies.build(
     "leaf-spine", {"leaves": 2, "spines": 1, "hosts_per_leaf": 3, "rate_bps": 8e6, "fabric_rate_bps": 16e6}
@@ -23,7 +25,7 @@ NUMBERS = ("aalo(first_bytes=100000,factor=2)", "aalo(queues=1)", "random-order(
 
 
 def module_of(text):
-    return plugins.load(sys.modules["echelonflow.policies"], plugins.parse_call(text)[0], "policy")
+    return plugins.load(sys.modules["echelonflow.scheduling.policies"], plugins.parse_call(text)[0], "policy")
 
 
 def words_of(name):

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelonflow import policies, topologies
-from echelonflow.dag import Group, Job, JobDag, Transfer
-from echelonflow.fill import least_tardiness_s
-from echelonflow.messages import Declare, FlowDeclaration
-from echelonflow.state import SchedulerState
+from echelonflow.model import topologies
+from echelonflow.model.dag import Group, Job, JobDag, Transfer
+from echelonflow.scheduling import policies
+from echelonflow.scheduling.fill import least_tardiness_s
+from echelonflow.scheduling.state import SchedulerState
+from echelonflow.wire.messages import Declare, FlowDeclaration
 from simulator.fluid import simulate
 from tests.contract.snapshots import link_load, snapshots, words_of
 from tests.unit.synthetic_run import paper_job

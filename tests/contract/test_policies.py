@@ -1,4 +1,4 @@
-"""What every policy must do, found by name: a new file in echelonflow/policies is tested unasked."""
+"""What every policy must do, found by name: a new file in echelonflow/scheduling/policies is tested unasked."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelonflow import policies
-from echelonflow.allocation import Allocation, check
 from echelonflow.errors import PolicyError
-from echelonflow.messages import Declare, FlowDeclaration
-from echelonflow.state import SchedulerState
+from echelonflow.scheduling import policies
+from echelonflow.scheduling.allocation import Allocation, check
+from echelonflow.scheduling.state import SchedulerState
+from echelonflow.wire.messages import Declare, FlowDeclaration
 from tests.contract.snapshots import (
     NETWORK,
     VARIANTS,

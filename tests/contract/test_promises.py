@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelonflow import policies, topologies
-from echelonflow.allocation import Allocation
-from echelonflow.dag import Group, Job, JobDag, Transfer
 from echelonflow.errors import InputError, PolicyError
-from echelonflow.messages import Declare, FlowDeclaration
-from echelonflow.state import SchedulerState
+from echelonflow.model import topologies
+from echelonflow.model.dag import Group, Job, JobDag, Transfer
+from echelonflow.scheduling import policies
+from echelonflow.scheduling.allocation import Allocation
+from echelonflow.scheduling.state import SchedulerState
+from echelonflow.wire.messages import Declare, FlowDeclaration
 from simulator.fluid import simulate
 from tests.contract.snapshots import NETWORK, VARIANTS, module_of, snapshots
 

@@ -20,11 +20,11 @@ import time
 from pathlib import Path
 
 from controller.launch import controller_argv
-from echelonflow import topologies
-from echelonflow.addressing import dpid, host_address, switch_ports
-from echelonflow.classes import dscp_of_class
-from echelonflow.declare import DATA_PORT, FIRST_SOURCE_PORT
-from echelonflow.messages import (
+from echelonflow.model import topologies
+from echelonflow.model.addressing import dpid, host_address, switch_ports
+from echelonflow.wire.classes import dscp_of_class
+from echelonflow.wire.declare import DATA_PORT, FIRST_SOURCE_PORT
+from echelonflow.wire.messages import (
     Begin,
     Decide,
     Declare,

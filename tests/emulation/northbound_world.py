@@ -21,7 +21,7 @@ from mininet.log import setLogLevel
 from controller import client
 from controller.launch import controller_argv
 from echelonflow.errors import RunError
-from echelonflow.messages import Decide, Declare, FlowDeclaration, Ready, Release, Start
+from echelonflow.wire.messages import Decide, Declare, FlowDeclaration, Ready, Release, Start
 from examples.plain_mininet import make
 from testbed import world
 from testbed.openvswitch import PrivateOpenVSwitch

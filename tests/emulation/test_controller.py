@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from controller.launch import FRAMEWORKS
-from echelonflow.classes import CONTROL_CLASS, DEFAULT_CLASS, dscp_of_class
+from echelonflow.wire.classes import CONTROL_CLASS, DEFAULT_CLASS, dscp_of_class
 from tests.emulation.controller_world import FLOWS
 
 pytestmark = pytest.mark.emulation

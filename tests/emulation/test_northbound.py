@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from controller.launch import FRAMEWORKS
-from echelonflow.classes import dscp_of_class
+from echelonflow.wire.classes import dscp_of_class
 from testbed import world
 
 pytestmark = pytest.mark.emulation

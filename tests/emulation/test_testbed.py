@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from echelonflow import addressing
 from echelonflow.errors import InputError
+from echelonflow.model import addressing
 from testbed import world
 from testbed.processes import alive, descendants
 from tests.emulation.conftest import own_interfaces

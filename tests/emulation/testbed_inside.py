@@ -9,9 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from echelonflow import addressing
-from echelonflow.classes import dscp_of_class
-from echelonflow.topologies import leaf_spine, single_switch
+from echelonflow.model import addressing
+from echelonflow.model.topologies import leaf_spine, single_switch
+from echelonflow.wire.classes import dscp_of_class
 from testbed import socket_buffers, world
 from testbed.calibrate import calibrate
 from testbed.capture import Capture

@@ -11,8 +11,8 @@ from typing import Any
 
 from controller.framework import Framework, SwitchHandle
 from controller.rules import base_rules, flow_rule
-from echelonflow import topologies
-from echelonflow.messages import FlowDeclaration
+from echelonflow.model import topologies
+from echelonflow.wire.messages import FlowDeclaration
 
 
 def sample():

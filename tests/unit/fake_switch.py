@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from controller.instructions import InstallRules, Instruction, ResetSwitch
 from controller.rules import Match, Rule
-from echelonflow.addressing import host_address, port_towards, switch_ports
-from echelonflow.network import Network
+from echelonflow.model.addressing import host_address, port_towards, switch_ports
+from echelonflow.model.network import Network
 
 MOST_HOPS = 16
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 
-from traffic.formats import _chakra_messages as chakra
-from traffic.formats._chakra_messages import Node
+from traffic.workloads.formats import _chakra_messages as chakra
+from traffic.workloads.formats._chakra_messages import Node
 
 ASTRA = """\
 HYBRID_TRANSFORMER	model_parallel_NPU_group: 2

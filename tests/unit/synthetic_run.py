@@ -9,12 +9,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from echelonflow import policies, topologies
-from echelonflow.addressing import ip_of
-from echelonflow.arrangement import staggered
-from echelonflow.dag import Compute, Group, Job, JobDag, Transfer, job_to_dict
-from echelonflow.network import Network
-from echelonflow.records import DecisionRecord, FlowRecord, RunRecord
+from echelonflow.model import topologies
+from echelonflow.model.addressing import ip_of
+from echelonflow.model.arrangement import staggered
+from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer, job_to_dict
+from echelonflow.model.network import Network
+from echelonflow.records.run_record import DecisionRecord, FlowRecord, RunRecord
+from echelonflow.scheduling import policies
 from results.record_json import save_runs
 from simulator.fluid import simulate
 

@@ -12,17 +12,18 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from echelon import benchmarks
+from echelon.benchmarks import _closed_forms, collectives, paradigms, sensitivity
+from echelon.benchmarks._paradigm_files import POLICIES, files
+from echelon.experiment import schema
+from echelon.running.manifest import manifest
 from echelonflow.errors import EXIT_FAILED, EXIT_VALID, InputError, RunError
-from experiments import benchmarks, schema
-from experiments.benchmarks import _closed_forms, collectives, firmness, paradigms
-from experiments.benchmarks._paradigm_files import POLICIES, files
-from experiments.manifest import manifest
 from results.folder import analyse
 from results.paradigms import Cell, pairs_apart
 from results.statistics import Estimate
 from results.summary import JobFigures, PolicyResult
 from tests.unit.synthetic_run import synthetic_run, write_experiment
-from traffic.plan import check_observable
+from traffic.agent.plan import check_observable
 
 FILES = files(())
 
@@ -211,14 +212,14 @@ policies: [POLICY]
 def test_an_answer_that_hinges_on_a_tie_is_found(tmp_path, small, policy, hinges):
     path = tmp_path / "tie.yaml"
     path.write_text(ABOUT_TO_TIE.replace("SMALL", small).replace("POLICY", policy))
-    found = {moved.job: moved for moved in firmness.moved_by(schema.load(path), policy, 20)}
+    found = {moved.job: moved for moved in sensitivity.moved_by(schema.load(path), policy, 20)}
     assert set(found) == {"small", "large"}
     assert all(len(moved.by) == 20 for moved in found.values())
     assert (max(moved.farthest for moved in found.values()) > paradigms.MOST_WORST) is hinges
 
 
 def test_firmness_has_a_figure_for_each_experiment_and_one_over_all():
-    figures = firmness.run(1, silent, ["gpipe"])
+    figures = sensitivity.run(1, silent, ["gpipe"])
     assert [figure.what.split(":")[0] for figure in figures] == ["gpipe", "median over all 4 (experiment, job, policy)"]
     assert figures[0].ok is True
     assert "(gpt2, " in figures[0].measured

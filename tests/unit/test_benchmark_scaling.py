@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from echelonflow import policies, topologies
-from experiments.benchmarks import scaling
-from results.plot_scaling import Curve, draw_scaling
+from echelon.benchmarks import scaling
+from echelonflow.model import topologies
+from echelonflow.scheduling import policies
+from results.pictures.scaling_plots import Curve, draw_scaling
 
 NETWORK = topologies.build("single-switch", {"hosts": 12, "rate_bps": 1e9})
 

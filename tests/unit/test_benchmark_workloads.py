@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from echelon.benchmarks import _apart, _traces, workloads
+from echelon.experiment.jobs import find_profile
 from echelonflow.errors import RunError
-from experiments.benchmarks import _apart, _traces, workloads
-from experiments.jobs import find_profile
-from traffic import formats, profile
-from traffic.paradigms import hybrid
+from traffic.workloads import formats, profile
+from traffic.workloads.paradigms import hybrid
 
 
 def half_a_second_and_words(words: str) -> tuple[float, str]:

@@ -8,10 +8,11 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from echelon.benchmarks import gap
+from echelon.cli.main import app
+from echelon.experiment import schema
+from echelon.study import bounding
 from echelonflow.errors import InputError
-from experiments import bounding, schema
-from experiments.benchmarks import gap
-from experiments.cli import app
 
 PIPELINE = {
     "name": "fig-2",

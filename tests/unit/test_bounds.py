@@ -10,15 +10,16 @@ import statistics
 import numpy as np
 import pytest
 
-from echelonflow import bounds, policies, topologies
-from echelonflow.bounds.iterations import one_machine_s
-from echelonflow.bounds.several import link_bound_s
-from echelonflow.dag import Compute, Group, Job, JobDag, Transfer
+from echelon.cases import random_groups, random_jobs
 from echelonflow.errors import InputError
-from echelonflow.fill import least_tardiness_s
-from echelonflow.messages import Declare, FlowDeclaration
-from echelonflow.state import SchedulerState
-from experiments.benchmarks import _random_groups, _random_jobs
+from echelonflow.model import topologies
+from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
+from echelonflow.scheduling import bounds, policies
+from echelonflow.scheduling.bounds.iterations import one_machine_s
+from echelonflow.scheduling.bounds.several import link_bound_s
+from echelonflow.scheduling.fill import least_tardiness_s
+from echelonflow.scheduling.state import SchedulerState
+from echelonflow.wire.messages import Declare, FlowDeclaration
 from results.metrics import group_rows, iteration_rows
 from simulator.fluid import simulate
 from tests.unit.synthetic_run import paper_job
@@ -162,7 +163,7 @@ def in_order_s(flows, order):
 
 @pytest.mark.parametrize("seed", range(10))
 def test_no_policy_is_below_the_bound_on_the_sum(seed):
-    case = _random_groups.draw(random.Random(seed), _random_groups.TOPOLOGIES[seed % 2])
+    case = random_groups.draw(random.Random(seed), random_groups.TOPOLOGIES[seed % 2])
     flows = bounds.of_jobs(case.jobs, case.network)
     found = bounds.sum_of_tardiness(flows, 50, programs=30)
     weight = {job.name: job.dag.groups[0].weight for job in case.jobs}
@@ -174,10 +175,10 @@ def test_no_policy_is_below_the_bound_on_the_sum(seed):
         assert all(row.tardiness_s >= alone[row.job] - 1e-6 for row in rows), name
 
 
-@pytest.mark.parametrize("pattern", sorted(_random_jobs.PATTERNS))
+@pytest.mark.parametrize("pattern", sorted(random_jobs.PATTERNS))
 def test_no_policy_is_below_the_bound_on_iterations(pattern):
     for seed, jobs in ((1, 1), (2, 2)):
-        case = _random_jobs.draw(random.Random(seed), _random_jobs.TOPOLOGIES[seed % 2], [pattern], jobs, iterations=2)
+        case = random_jobs.draw(random.Random(seed), random_jobs.TOPOLOGIES[seed % 2], [pattern], jobs, iterations=2)
         found = bounds.iteration_bound(case.jobs, case.network, 40)
         for name in ROSTER:
             rows = iteration_rows(simulate(case.jobs, case.network, policies.load(name)), case.jobs)

@@ -2,21 +2,21 @@ from __future__ import annotations
 
 import pytest
 
-from echelonflow import policies
+from echelon.running import capacity, capacity_trials, runner
+from echelon.running.capacity import Capacity
 from echelonflow.errors import EXIT_FAILED, InputError, RunError
-from experiments import calibration, capacity, runner
-from experiments.capacity import Capacity
-from experiments.layout import RunFolder
+from echelonflow.records.folder import RunFolder
+from echelonflow.scheduling import policies
 from simulator.fluid import simulate
 
 
 @pytest.mark.parametrize(("topology", "hosts"), [("single-switch", 4), ("leaf-spine", 8), ("dumbbell", 4)])
 def test_the_trial_loads_every_host_link_at_once(topology, hosts):
-    network = calibration.build(topology, hosts, 10e6)
-    record = simulate([calibration.ring(network)], network, policies.load("fair"))
+    network = capacity_trials.build(topology, hosts, 10e6)
+    record = simulate([capacity_trials.ring(network)], network, policies.load("fair"))
     assert len(record.flows) == hosts
     if topology != "dumbbell":  # whose bottleneck two flows share
-        assert all(f.finish_s == pytest.approx(calibration.FLOW_S, rel=1e-3) for f in record.flows)
+        assert all(f.finish_s == pytest.approx(capacity_trials.FLOW_S, rel=1e-3) for f in record.flows)
 
 
 def test_what_is_remembered_is_recalled_and_replaced(tmp_path):
@@ -42,11 +42,11 @@ def test_a_broken_file_is_named(tmp_path):
 
 def test_the_warning_takes_the_nearest_larger_number_of_hosts():
     known = [Capacity("single-switch", 4, 100e6), Capacity("single-switch", 16, 30e6)]
-    assert capacity.warning(calibration.build("single-switch", 4, 100e6), known) is None
-    assert "4 hosts at 100 Mbit/s" in capacity.warning(calibration.build("single-switch", 3, 110e6), known)
-    assert "16 hosts at 30 Mbit/s" in capacity.warning(calibration.build("single-switch", 8, 40e6), known)
-    assert capacity.warning(calibration.build("single-switch", 32, 40e6), known) is None
-    assert capacity.warning(calibration.build("leaf-spine", 8, 400e6), known) is None
+    assert capacity.warning(capacity_trials.build("single-switch", 4, 100e6), known) is None
+    assert "4 hosts at 100 Mbit/s" in capacity.warning(capacity_trials.build("single-switch", 3, 110e6), known)
+    assert "16 hosts at 30 Mbit/s" in capacity.warning(capacity_trials.build("single-switch", 8, 40e6), known)
+    assert capacity.warning(capacity_trials.build("single-switch", 32, 40e6), known) is None
+    assert capacity.warning(capacity_trials.build("leaf-spine", 8, 400e6), known) is None
 
 
 def test_the_search_brackets_the_limit(monkeypatch):
@@ -56,8 +56,8 @@ def test_the_search_brackets_the_limit(monkeypatch):
         tried.append(network.cables[0].rate_bps)
         return tried[-1] <= 70e6
 
-    monkeypatch.setattr(calibration, "_try", carried_up_to_70_mbit)
-    found = calibration.find("single-switch", 4, lambda _: None)
+    monkeypatch.setattr(capacity_trials, "_try", carried_up_to_70_mbit)
+    found = capacity_trials.find("single-switch", 4, lambda _: None)
     assert 56e6 <= found.rate_bps <= 70e6
     assert tried[:4] == [10e6, 20e6, 40e6, 80e6]
 
@@ -69,4 +69,4 @@ def test_an_interrupted_trial_ends_the_search(monkeypatch):
 
     monkeypatch.setattr(runner, "run", interrupted)
     with pytest.raises(RunError, match="interrupted"):
-        calibration.find("single-switch", 4, lambda _: None)
+        capacity_trials.find("single-switch", 4, lambda _: None)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from echelonflow.classes import CLASSES, class_of_dscp, dscp_of_class
+from echelonflow.wire.classes import CLASSES, class_of_dscp, dscp_of_class
 
 
 def test_dscps_are_class_selectors_and_unmarked_is_the_lowest_class():

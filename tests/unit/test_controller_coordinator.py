@@ -11,13 +11,14 @@ from controller.coordinator import START_DELAY_S, Coordinator
 from controller.fabric import KnownFabric
 from controller.instructions import CloseLog, InstallRules, LogDecision, OpenLog, ResetSwitch, SendTo
 from controller.rules import flow_rule
-from echelonflow import topologies
-from echelonflow.addressing import dpid
-from echelonflow.allocation import Allocation
-from echelonflow.classes import dscp_of_class
 from echelonflow.errors import InputError
-from echelonflow.fill import max_min
-from echelonflow.messages import (
+from echelonflow.model import topologies
+from echelonflow.model.addressing import dpid
+from echelonflow.scheduling.allocation import Allocation
+from echelonflow.scheduling.fill import max_min
+from echelonflow.scheduling.policies import Policy
+from echelonflow.wire.classes import dscp_of_class
+from echelonflow.wire.messages import (
     Begin,
     Decide,
     Declare,
@@ -34,7 +35,6 @@ from echelonflow.messages import (
     Setting,
     Start,
 )
-from echelonflow.policies import Policy
 from tests.unit.fake_switch import FakeFabric
 
 RUNNER, A, B = 1, 2, 3

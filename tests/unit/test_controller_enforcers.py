@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from controller.enforcers import CRUMB_SHARE, SAME_RATE, Treatment, priority, rate
-from echelonflow import topologies
-from echelonflow.allocation import Allocation
-from echelonflow.classes import DATA_CLASSES, class_of_dscp, dscp_of_class
-from echelonflow.messages import Declare, FlowDeclaration
-from echelonflow.state import SchedulerState
+from echelonflow.model import topologies
+from echelonflow.scheduling.allocation import Allocation
+from echelonflow.scheduling.state import SchedulerState
+from echelonflow.wire.classes import DATA_CLASSES, class_of_dscp, dscp_of_class
+from echelonflow.wire.messages import Declare, FlowDeclaration
 
 DATA = dscp_of_class(1)
 

@@ -18,7 +18,7 @@ from controller.learning import (
 )
 from controller.rules import FLOOD, TO_CONTROLLER, Match, Rule
 from echelonflow.errors import InputError
-from echelonflow.messages import FlowDeclaration
+from echelonflow.wire.messages import FlowDeclaration
 
 A, B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
 

@@ -15,9 +15,9 @@ import pytest
 
 from controller.deadline import deadline
 from controller.launch import controller_argv
-from echelonflow import topologies
 from echelonflow.errors import PolicyError
-from echelonflow.messages import Begin, Event, Fault, Hello, decode, encode
+from echelonflow.model import topologies
+from echelonflow.wire.messages import Begin, Event, Fault, Hello, decode, encode
 
 LIMIT_S = 40.0
 

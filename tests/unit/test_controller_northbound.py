@@ -10,7 +10,7 @@ import pytest
 from controller.metrics import Counters, exposition
 from controller.northbound import MOST_BODY_BYTES, Answer, Request, SwapPolicy, body_length, refused, respond, swapped
 from echelonflow.errors import InputError, PolicyError, RunError
-from echelonflow.records import DecisionRecord
+from echelonflow.records.run_record import DecisionRecord
 
 
 class View:

@@ -11,13 +11,14 @@ import pytest
 
 from controller.policy_process import PolicyProcess, load_apart
 from controller.trial import trial_snapshot
-from echelonflow import policies, topologies
 from echelonflow.errors import InputError, PolicyError
+from echelonflow.model import topologies
+from echelonflow.scheduling import policies
 
 HEAD = """
 import os, time
 import numpy as np
-from echelonflow.allocation import Allocation
+from echelonflow.scheduling.allocation import Allocation
 
 def answer(snapshot, rate):
     return Allocation(np.full(snapshot.flows, rate), np.zeros(snapshot.flows, np.int64))

@@ -12,7 +12,7 @@ import pytest
 from controller import client
 from controller.launch import FRAMEWORKS
 from echelonflow.errors import InputError, RunError
-from echelonflow.messages import Decide, Declare, FlowDeclaration, Hello, Ready, Release, Start, decode, encode
+from echelonflow.wire.messages import Decide, Declare, FlowDeclaration, Hello, Ready, Release, Start, decode, encode
 from tests.unit.test_controller_main import LIMIT_S, connect, ends_with, free_port, serving, start
 
 __all__ = ["free_port"]
@@ -20,7 +20,7 @@ __all__ = ["free_port"]
 MINE = """
 import time
 import numpy as np
-from echelonflow.allocation import Allocation
+from echelonflow.scheduling.allocation import Allocation
 
 ENFORCER = "rate"
 

@@ -10,11 +10,11 @@ import pytest
 from controller.coordinator import Coordinator
 from controller.fabric import KnownFabric
 from controller.rules import LAST_DATA_PORT, base_rules, flow_rule, port_blocks
-from echelonflow import topologies
-from echelonflow.addressing import dpid, host_address, port_towards
-from echelonflow.classes import CONTROL_CLASS, DEFAULT_CLASS, dscp_of_class
-from echelonflow.declare import DATA_PORT, FIRST_SOURCE_PORT
-from echelonflow.messages import FlowDeclaration
+from echelonflow.model import topologies
+from echelonflow.model.addressing import dpid, host_address, port_towards
+from echelonflow.wire.classes import CONTROL_CLASS, DEFAULT_CLASS, dscp_of_class
+from echelonflow.wire.declare import DATA_PORT, FIRST_SOURCE_PORT
+from echelonflow.wire.messages import FlowDeclaration
 from tests.unit.fake_switch import FakeFabric, Packet
 
 NETWORKS = [

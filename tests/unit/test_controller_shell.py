@@ -10,8 +10,8 @@ import pytest
 from controller.app import Client, Shell
 from controller.coordinator import Coordinator
 from controller.fabric import KnownFabric
-from echelonflow import topologies
-from echelonflow.messages import Begin, Decide, Declare, FlowDeclaration, Hello, Ready, Release, decode, encode
+from echelonflow.model import topologies
+from echelonflow.wire.messages import Begin, Decide, Declare, FlowDeclaration, Hello, Ready, Release, decode, encode
 
 RUNNER, AGENT = 1, 2
 

@@ -8,11 +8,11 @@ import pytest
 
 from controller.instructions import AskPolicy, ClosePolicy, InstallRules, LogDecision, ResetSwitch, SendTo
 from controller.rules import flow_rule
-from echelonflow.addressing import dpid
-from echelonflow.classes import dscp_of_class
 from echelonflow.errors import InputError, PolicyError, RunError
-from echelonflow.messages import Decide, Declare, Event, Hello, Ready, Release, Setting, Start
-from echelonflow.policies import Policy
+from echelonflow.model.addressing import dpid
+from echelonflow.scheduling.policies import Policy
+from echelonflow.wire.classes import dscp_of_class
+from echelonflow.wire.messages import Decide, Declare, Event, Hello, Ready, Release, Setting, Start
 from tests.unit.test_controller_coordinator import (
     BEGIN,
     BEGUN_AT,

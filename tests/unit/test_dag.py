@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from echelonflow import dag
-from echelonflow.dag import Compute, Group, Job, JobDag, Transfer
 from echelonflow.errors import InputError
-from echelonflow.progress import JobProgress
+from echelonflow.model import dag
+from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
+from echelonflow.model.progress import JobProgress
 
 
 def ping_pong(iterations_edge=True):

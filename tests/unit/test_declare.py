@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from echelonflow import declare
-from echelonflow.classes import FLOW_QUEUES
-from echelonflow.dag import Compute, Group, Job, JobDag, Transfer
-from echelonflow.declare import FIRST_SOURCE_PORT, declarations
 from echelonflow.errors import InputError
+from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
+from echelonflow.wire import declare
+from echelonflow.wire.classes import FLOW_QUEUES
+from echelonflow.wire.declare import FIRST_SOURCE_PORT, declarations
 
 HOSTS = ("h1", "h2", "h3", "h4")
 

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelonflow import policies, topologies, urgency
-from echelonflow.dag import Compute, Group, Job, JobDag, Transfer
 from echelonflow.errors import InputError
-from echelonflow.fill import quantised
-from echelonflow.messages import Declare, FlowDeclaration
-from echelonflow.policies.echelonflow import Order
-from echelonflow.state import SchedulerState
+from echelonflow.model import topologies
+from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
+from echelonflow.scheduling import policies, urgency
+from echelonflow.scheduling.fill import quantised
+from echelonflow.scheduling.policies.echelonflow import Order
+from echelonflow.scheduling.state import SchedulerState
+from echelonflow.wire.messages import Declare, FlowDeclaration
 from simulator.fluid import simulate
 from tests.contract.snapshots import snapshots, words_of
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from echelon.experiment import schema
+from echelon.running import runner
 from echelonflow.errors import InputError
-from experiments import runner, schema
 
 FILES = sorted(Path(schema.__file__).parent.glob("*.yaml"))
 

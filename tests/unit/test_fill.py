@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelonflow import fill, kernels
+from echelonflow.scheduling import fill, kernels
 from tests.contract.snapshots import on_paths
 
 needs_numba = pytest.mark.skipif(

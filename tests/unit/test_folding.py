@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelonflow import fill, orders
-from echelonflow.allocation import Allocation
-from echelonflow.classes import DATA_CLASSES
-from echelonflow.folding import UNDECIDED, contended, fold
+from echelonflow.scheduling import fill, greedy
+from echelonflow.scheduling.allocation import Allocation
+from echelonflow.scheduling.folding import UNDECIDED, contended, fold
+from echelonflow.wire.classes import DATA_CLASSES
 from simulator.realism import shared_by_class
 from tests.contract.snapshots import on_paths, snapshots
 
@@ -40,7 +40,7 @@ def folded(rank, paths, in_force, classes=DATA_CLASSES, rates=None):
 def test_where_classes_suffice_service_by_class_is_service_by_rank(snapshot, random):
     """Also with flows kept together that meet only where they cannot be in each other's way."""
     rank = np.array([random.randrange(snapshot.flows) for _ in range(snapshot.flows)], np.int64)
-    by_rank = orders.greedy(snapshot, fill.stages_of(rank))
+    by_rank = greedy.greedy(snapshot, fill.stages_of(rank))
     found = fold(snapshot, Allocation(by_rank, rank), undecided(snapshot.flows), range(snapshot.flows))
     assert not found.held_back.any()
     assert np.allclose(shared_by_class(snapshot, found.traffic_class), by_rank, rtol=1e-6, atol=1.0)

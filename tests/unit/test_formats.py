@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from echelonflow.dag import Job, derived_offsets, from_dict, job_to_dict, to_dict
+from echelon.experiment import schema as experiments_schema
+from echelon.experiment.import_jobs import import_files, options_from_text
 from echelonflow.errors import InputError
-from experiments import schema as experiments_schema
-from experiments.import_jobs import import_files, options_from_text
+from echelonflow.model.dag import Job, derived_offsets, from_dict, job_to_dict, to_dict
 from tests.unit.format_files import PIPEDREAM, valid_files, write
 from tests.unit.test_cli import echelon
-from traffic import formats, paradigms
-from traffic.formats._job_schema import EchelonJob, PlacedJob
-from traffic.plan import check_observable
+from traffic.agent.plan import check_observable
+from traffic.workloads import formats, paradigms
+from traffic.workloads.formats._job_schema import EchelonJob, PlacedJob
 
 DOCS = Path(__file__).parents[2] / "docs"
 CASES = range(9)

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelonflow.dag import Compute, iteration_times_without_network, run_without_network
 from echelonflow.errors import InputError
+from echelonflow.model.dag import Compute, iteration_times_without_network, run_without_network
 from tests.unit.format_files import chakra_file, chakra_ring, coll, comp, recv, send, write
-from traffic import formats, paradigms
-from traffic.formats import _chakra_messages as messages
-from traffic.formats import _protobuf as wire
-from traffic.formats._chakra_messages import Node
+from traffic.workloads import formats, paradigms
+from traffic.workloads.formats import _chakra_messages as messages
+from traffic.workloads.formats import _protobuf as wire
+from traffic.workloads.formats._chakra_messages import Node
 
 
 def read(paths, **options):

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from echelonflow import policies, topologies
-from echelonflow.dag import Compute, Job
+from echelon.experiment.import_jobs import import_files
 from echelonflow.errors import InputError
-from experiments.import_jobs import import_files
+from echelonflow.model import topologies
+from echelonflow.model.dag import Compute, Job
+from echelonflow.scheduling import policies
 from simulator.fluid import simulate
 from simulator.trace import simulate_trace
 from tests.unit.format_files import FACEBOOK, SINCRONIA, write
-from traffic import formats, traces
+from traffic.workloads import formats, traces
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 MB = 1 << 20

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from echelonflow.dag import to_dict
 from echelonflow.errors import InputError
+from echelonflow.model.dag import to_dict
 from tests.unit.format_files import GLOO_STEP, NCCL_STEP, chakra_ring, kineto, valid_files, write
-from traffic import formats
-from traffic.formats import _builder, _files
-from traffic.formats import _chakra_messages as messages
-from traffic.formats._chakra_job import MARK
+from traffic.workloads import formats
+from traffic.workloads.formats import _builder, _files
+from traffic.workloads.formats import _chakra_messages as messages
+from traffic.workloads.formats._chakra_job import MARK
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 REAL = {

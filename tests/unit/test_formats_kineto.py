@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from echelonflow.dag import iteration_times_without_network
 from echelonflow.errors import InputError
+from echelonflow.model.dag import iteration_times_without_network
 from tests.unit.format_files import (
     GLOO_STEP,
     NCCL_STEP,
@@ -21,7 +21,7 @@ from tests.unit.format_files import (
     operator,
     write,
 )
-from traffic import formats
+from traffic.workloads import formats
 
 US = 1e-6
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from echelonflow.dag import Job
 from echelonflow.errors import InputError
-from traffic import formats
-from traffic.formats import _chakra_messages as messages
-from traffic.plan import check_observable
+from echelonflow.model.dag import Job
+from traffic.agent.plan import check_observable
+from traffic.workloads import formats
+from traffic.workloads.formats import _chakra_messages as messages
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 

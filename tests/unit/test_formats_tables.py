@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from echelonflow.dag import Compute, iteration_times_without_network, run_without_network
 from echelonflow.errors import InputError
+from echelonflow.model.dag import Compute, iteration_times_without_network, run_without_network
 from tests.unit.format_files import ASTRA, PIPEDREAM, SIMAI, write
-from traffic import formats
-from traffic.formats import _layers, pipedream
+from traffic.workloads import formats
+from traffic.workloads.formats import _layers, pipedream
 
 DATA = "DATA\n2\na -1 10 NONE 0 20 NONE 0 30 ALLREDUCE 400 5\nb -1 1 NONE 0 2 NONE 0 3 ALLREDUCE 80 0\n"
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from echelonflow import messages
 from echelonflow.errors import InputError
+from echelonflow.wire import messages
 
 # JSON has neither NaN nor infinity, and `encode` refuses them.
 st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from echelonflow import addressing, topologies
 from echelonflow.errors import InputError
-from echelonflow.network import Cable, Network
+from echelonflow.model import addressing, topologies
+from echelonflow.model.network import Cable, Network
 
 TOPOLOGIES = [
     ("single-switch", {"hosts": 5, "rate_bps": 1e8}),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from echelonflow import policies, topologies
-from echelonflow.dag import derived_offsets, iteration_times_without_network
+from echelonflow.model import topologies
+from echelonflow.model.dag import derived_offsets, iteration_times_without_network
+from echelonflow.scheduling import policies
 from simulator.fluid import simulate
 from tests.unit.synthetic_run import paper_job
 

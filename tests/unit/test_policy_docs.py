@@ -8,8 +8,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from echelonflow import policies
-from experiments import policy_pictures
+from echelon.documents import policy_pictures
+from echelonflow.scheduling import policies
 
 PAGE = (policy_pictures.DOCS / "policies.md").read_text(encoding="utf-8")
 
@@ -41,7 +41,7 @@ def test_every_option_is_named():
 
 def test_the_table_is_what_the_code_does():
     made = policy_pictures.with_table(PAGE, policy_pictures.table())
-    assert made == PAGE, "make it again: python -m experiments.policy_pictures"
+    assert made == PAGE, "make it again: python -m echelon.documents.policy_pictures"
 
 
 def test_pictures_of_one_policy_are_the_same_each_time(tmp_path):

@@ -7,11 +7,19 @@ import random
 
 import pytest
 
-from echelonflow import topologies
-from echelonflow.dag import Compute, Group, Job, JobDag, Transfer, derived_offsets, iteration_times_without_network
-from experiments.study import measure, orders
+from echelon.study import measure, orders
+from echelonflow.model import topologies
+from echelonflow.model.dag import (
+    Compute,
+    Group,
+    Job,
+    JobDag,
+    Transfer,
+    derived_offsets,
+    iteration_times_without_network,
+)
 from simulator.fluid import simulate
-from traffic import paradigms
+from traffic.workloads import paradigms
 
 NETWORK = topologies.build("single-switch", {"hosts": 3, "rate_bps": 8e6})
 SECOND = round(NETWORK.capacity_Bps[0])

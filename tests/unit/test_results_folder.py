@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from echelonflow import policies
 from echelonflow.errors import InputError
-from echelonflow.records import DecisionRecord
+from echelonflow.records.run_record import DecisionRecord
+from echelonflow.scheduling import policies
 from results.folder import analyse
-from results.join import last_marks, read_run
-from results.lanes import lanes
+from results.pictures.lanes import lanes
+from results.read_run import last_marks, read_run
 from results.record_json import load_runs, save_runs
 from results.table import summary_table
 from simulator.fluid import simulate

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from scipy import stats
 
-from echelonflow import policies
+from echelonflow.scheduling import policies
 from results.metrics import FlowRow, GroupRow, IterationRow, flow_rows, group_rows, iteration_rows, write_csv
 from results.statistics import estimate, quantile
 from simulator.fluid import simulate

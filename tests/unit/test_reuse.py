@@ -7,15 +7,16 @@ import dataclasses
 import numpy as np
 import pytest
 
-from echelonflow import policies, topologies
-from echelonflow.dag import Job
-from echelonflow.messages import Declare, FlowDeclaration
-from echelonflow.reuse import OrderMemory
-from echelonflow.state import SchedulerState
+from echelonflow.model import topologies
+from echelonflow.model.dag import Job
+from echelonflow.scheduling import policies
+from echelonflow.scheduling.reuse import OrderMemory
+from echelonflow.scheduling.state import SchedulerState
+from echelonflow.wire.messages import Declare, FlowDeclaration
 from results.metrics import iteration_rows
 from results.record_json import load_runs, save_runs
 from simulator.fluid import simulate
-from traffic import paradigms
+from traffic.workloads import paradigms
 
 ITERATIONS = 8
 

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelonflow import policies, topologies
-from echelonflow.dag import Group, Job, JobDag, Transfer
 from echelonflow.errors import InputError
-from echelonflow.messages import Declare, FlowDeclaration
-from echelonflow.state import SchedulerState
+from echelonflow.model import topologies
+from echelonflow.model.dag import Group, Job, JobDag, Transfer
+from echelonflow.scheduling import policies
+from echelonflow.scheduling.state import SchedulerState
+from echelonflow.wire.messages import Declare, FlowDeclaration
 from simulator.fluid import simulate
 
 MB = 1_000_000

@@ -7,13 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from echelonflow import policies, topologies
-from echelonflow.allocation import Allocation
-from echelonflow.coflow_trace import CoflowTrace
-from echelonflow.dag import Compute, Group, Job, JobDag, Transfer
 from echelonflow.errors import InputError, PolicyError, RunError
-from echelonflow.policies import Policy
-from echelonflow.units import payload_share
+from echelonflow.model import topologies
+from echelonflow.model.coflow_trace import CoflowTrace
+from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
+from echelonflow.model.units import payload_share
+from echelonflow.scheduling import policies
+from echelonflow.scheduling.allocation import Allocation
+from echelonflow.scheduling.policies import Policy
 from simulator.fluid import simulate
 from simulator.realism import Realism
 from simulator.trace import simulate_trace

@@ -9,8 +9,9 @@ import sys
 import numpy as np
 import pytest
 
-from echelonflow import policies, topologies
-from echelonflow.coflow_trace import CoflowTrace
+from echelonflow.model import topologies
+from echelonflow.model.coflow_trace import CoflowTrace
+from echelonflow.scheduling import policies
 from simulator import coflow_sharing, fair_sharing, trace
 from simulator.jit import COMPILED
 from simulator.realism import Realism
@@ -128,5 +129,5 @@ def test_sums_of_very_different_sizes_keep_their_small_parts(plain, monkeypatch)
 
 
 def test_light_programs_do_not_load_the_compiler():
-    words = "import sys, experiments.runner; sys.exit('numba' in sys.modules)"
+    words = "import sys, echelon.running.runner; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", words], check=False).returncode == 0

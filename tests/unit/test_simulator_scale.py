@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from echelonflow import policies
-from experiments.benchmarks import fluid_scale
+from echelon.benchmarks import fluid_scale
+from echelonflow.scheduling import policies
 from simulator.fluid import simulate
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelonflow import topologies
 from echelonflow.errors import InputError
-from echelonflow.messages import Declare, FlowDeclaration
-from echelonflow.state import SchedulerState, stable_id
+from echelonflow.model import topologies
+from echelonflow.scheduling.state import SchedulerState, stable_id
+from echelonflow.wire.messages import Declare, FlowDeclaration
 
 NETWORK = topologies.build("single-switch", {"hosts": 3, "rate_bps": 8e6})
 

@@ -7,11 +7,12 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from echelonflow import policies, topologies
-from echelonflow.dag import Compute, Group, Job, JobDag, Transfer
+from echelon.cli.main import app
+from echelon.study import compare, document, measure, orders, store
 from echelonflow.errors import InputError
-from experiments.cli import app
-from experiments.study import compare, document, measure, orders, store
+from echelonflow.model import topologies
+from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
+from echelonflow.scheduling import policies
 from simulator.fluid import simulate
 
 NETWORK = topologies.build("single-switch", {"hosts": 2, "rate_bps": 8e6})

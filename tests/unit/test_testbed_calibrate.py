@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from echelonflow.topologies import dumbbell, leaf_spine, single_switch
+from echelonflow.model.topologies import dumbbell, leaf_spine, single_switch
 from testbed import calibrate, probe
 
 NETWORKS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelonflow.classes import CLASSES, FLOW_QUEUES, class_of_dscp
+from echelonflow.wire.classes import CLASSES, FLOW_QUEUES, class_of_dscp
 from testbed import queues
 
 COUNTERS = """@h1-eth0

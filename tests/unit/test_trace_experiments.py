@@ -13,9 +13,10 @@ import pytest
 from ruamel.yaml import YAML
 
 import experiments
-from echelonflow import topologies
+from echelon.experiment import schema
+from echelon.running import runner
 from echelonflow.errors import InputError
-from experiments import runner, schema
+from echelonflow.model import topologies
 from results.coflows import coflow_results, load_coflow_runs
 from results.folder import analyse
 from results.table import summary_table
@@ -172,7 +173,7 @@ def test_a_folder_that_cannot_be_made_is_refused(trace, tmp_path):
 LACKING = """
 import sys
 sys.modules.update(dict.fromkeys(["mininet", "ryu", "os_ken", "eventlet", "scapy", "numba", "torch"]))  # as if not there
-from experiments.cli import main
+from echelon.cli.main import main
 main()
 """
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import experiments
 from echelonflow.errors import InputError
-from traffic import traces
-from traffic.traces import _columns, _lines
-from traffic.traces.coflow_benchmark import Shuffle, write
+from traffic.workloads import traces
+from traffic.workloads.traces import _columns, _lines
+from traffic.workloads.traces.coflow_benchmark import Shuffle, write
 
 MB = 1 << 20
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from echelonflow import topologies
-from echelonflow.dag import Job, JobDag
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED
-from echelonflow.messages import Declare, Done, Finish, Hello, Progress, Release, Setting
+from echelonflow.model import topologies
+from echelonflow.model.dag import Job, JobDag
+from echelonflow.wire.messages import Declare, Done, Finish, Hello, Progress, Release, Setting
 from tests.unit.traffic_fakes import AnswerRelease, FakeCoordinator, end_agent, start_agent, unlimited
 from tests.waiting import wait_until
-from traffic.agent import Agent
-from traffic.paradigms import gpipe, pipeline
-from traffic.plan import read_plan, write_plan
-from traffic.record_file import RecordFile
-from traffic.sender import SentFlow
+from traffic.agent.agent import Agent
+from traffic.agent.plan import read_plan, write_plan
+from traffic.agent.record_file import RecordFile
+from traffic.agent.sender import SentFlow
+from traffic.workloads.paradigms import gpipe, pipeline
 
 ADDRESSES = {"h1": "127.0.0.1", "h2": "127.0.0.2"}
 

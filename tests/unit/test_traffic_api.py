@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from echelonflow.errors import RunError
-from echelonflow.messages import (
+from echelonflow.wire.messages import (
     Decide,
     Declare,
     Done,
@@ -24,7 +24,7 @@ from echelonflow.messages import (
     encode,
 )
 from tests.unit.traffic_fakes import FakeCoordinator
-from traffic.api import EchelonFlowClient, connect
+from traffic.agent.api import EchelonFlowClient, connect
 
 FLOW = FlowDeclaration("x0", 0, "x0", "h1", "h2", 1000, 0.0, 10000, 5001)
 
@@ -128,5 +128,5 @@ def test_no_coordinator_is_an_error_after_the_time_given(tmp_path):
 
 
 def test_agents_start_without_numpy():
-    code = "import sys, traffic.agent; sys.exit(int('numpy' in sys.modules or 'pydantic' in sys.modules))"
+    code = "import sys, traffic.agent.agent; sys.exit(int('numpy' in sys.modules or 'pydantic' in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

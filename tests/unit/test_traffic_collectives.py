@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelonflow import policies, topologies
-from echelonflow.dag import Compute, Group, Job, JobDag, Transfer
 from echelonflow.errors import InputError
-from echelonflow.units import payload_share
+from echelonflow.model import topologies
+from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
+from echelonflow.model.units import payload_share
+from echelonflow.scheduling import policies
 from simulator.fluid import simulate
-from traffic.collectives import Algorithm, Collective, expand, rounds
-from traffic.plan import check_observable
+from traffic.agent.plan import check_observable
+from traffic.workloads.collectives import Algorithm, Collective, expand, rounds
 
 ALGORITHMS = get_args(Algorithm)
 COLLECTIVES = get_args(Collective)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import socket
 
-from echelonflow.classes import CONTROL_CLASS, class_of_dscp
-from traffic.connections import listen
+from echelonflow.wire.classes import CONTROL_CLASS, class_of_dscp
+from traffic.agent.connections import listen
 
 
 def test_acknowledgements_leave_in_the_control_class():

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from echelonflow.arrangement import staggered
-from echelonflow.dag import Compute, JobDag, iteration_times_without_network, run_without_network
 from echelonflow.errors import InputError
-from traffic import paradigms
+from echelonflow.model.arrangement import staggered
+from echelonflow.model.dag import Compute, JobDag, iteration_times_without_network, run_without_network
+from traffic.workloads import paradigms
 
 
 def gpipe(**options) -> JobDag:

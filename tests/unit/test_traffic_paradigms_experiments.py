@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import experiments
-from echelonflow import policies
-from experiments import schema
+from echelon.experiment import schema
+from echelonflow.scheduling import policies
 from results.metrics import group_rows, iteration_rows
 from simulator.fluid import simulate
-from traffic import paradigms
+from traffic.workloads import paradigms
 
 FILES = sorted((Path(experiments.__file__).parent / "paradigms").glob("*.yaml"))
 POLICIES = ("fair", "coflow(grouping=group)", "coflow(grouping=collective)", "echelonflow")

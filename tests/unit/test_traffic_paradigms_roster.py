@@ -9,8 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelonflow import arrangement, plugins, policies, topologies
-from echelonflow.dag import (
+from echelon.experiment.jobs import find_profile
+from echelon.experiment.options import bind
+from echelonflow import plugins
+from echelonflow.errors import InputError
+from echelonflow.model import arrangement, topologies
+from echelonflow.model.dag import (
     Compute,
     Job,
     JobDag,
@@ -20,15 +24,13 @@ from echelonflow.dag import (
     run_without_network,
     to_dict,
 )
-from echelonflow.errors import InputError
-from echelonflow.progress import JobProgress
-from experiments.jobs import find_profile
-from experiments.options import bind
+from echelonflow.model.progress import JobProgress
+from echelonflow.scheduling import policies
 from simulator.fluid import simulate
-from traffic import paradigms, profile
-from traffic.paradigms._layers import given_layers
-from traffic.paradigms._schedules import order
-from traffic.plan import check_observable
+from traffic.agent.plan import check_observable
+from traffic.workloads import paradigms, profile
+from traffic.workloads.paradigms._layers import given_layers
+from traffic.workloads.paradigms._schedules import order
 
 LAYERS = {"layers": 5, "forward_s": 1.0, "backward_s": 2.0, "update_s": 0.5}
 STAGES = {

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-import traffic.profile
-from echelonflow.dag import iteration_times_without_network
 from echelonflow.errors import InputError
-from traffic.paradigms import gpipe
-from traffic.profile import Layer, Profile, Provenance, Timing, read, show, split_into_stages, write
+from echelonflow.model.dag import iteration_times_without_network
+from traffic.workloads import profile as profile_module
+from traffic.workloads.paradigms import gpipe
+from traffic.workloads.profile import Layer, Profile, Provenance, Timing, read, show, split_into_stages, write
 
-COMMITTED = sorted((Path(traffic.profile.__file__).parent / "profiles").glob("*.json"))
+COMMITTED = sorted((Path(profile_module.__file__).parent / "profiles").glob("*.json"))
 
 
 def profile_of(times_s: list[float]) -> Profile:

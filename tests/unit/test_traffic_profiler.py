@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from echelon.cli.main import app
 from echelonflow.errors import InputError
-from experiments.cli import app
-from traffic import profiler
-from traffic.profile import read, write
-from traffic.profiler import quiet
-from traffic.profiler.built import BuiltModel, Model, ModelLayer, Wanted, alike
-from traffic.profiler.measuring import measure_on
-from traffic.profiler.quiet import keep_quiet, others_share, worst
-from traffic.profiler.step import training_step
-from traffic.profiler.torch_device import TorchDevice
+from traffic.workloads import profiler
+from traffic.workloads.profile import read, write
+from traffic.workloads.profiler import quiet
+from traffic.workloads.profiler.built import BuiltModel, Model, ModelLayer, Wanted, alike
+from traffic.workloads.profiler.measuring import measure_on
+from traffic.workloads.profiler.quiet import keep_quiet, others_share, worst
+from traffic.workloads.profiler.step import training_step
+from traffic.workloads.profiler.torch_device import TorchDevice
 
 
 @dataclass
@@ -312,7 +312,7 @@ SMALL = {
 def small(family: str) -> Model:
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    build = importlib.import_module(f"traffic.profiler.models.{family}")._builder(**SMALL[family][1])
+    build = importlib.import_module(f"traffic.workloads.profiler.models.{family}")._builder(**SMALL[family][1])
     return Model("Small", "tokens", usual=8, least=2, most=64, optimizer="AdamW", build=build)
 
 

@@ -4,12 +4,12 @@ import math
 
 import pytest
 
-from echelonflow.dag import Compute, Group, Job, JobDag, Transfer
 from echelonflow.errors import InputError, RunError
-from traffic.paradigms import gpipe, pipeline
-from traffic.plan import check_observable
-from traffic.receiver import StreamCounter
-from traffic.replay import Computed, Released, Replay
+from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
+from traffic.agent.plan import check_observable
+from traffic.agent.receiver import StreamCounter
+from traffic.agent.replay import Computed, Released, Replay
+from traffic.workloads.paradigms import gpipe, pipeline
 
 ZERO_S = 100.0
 

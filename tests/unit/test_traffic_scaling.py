@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from echelonflow.dag import iteration_times_without_network
 from echelonflow.errors import InputError
-from traffic import paradigms, scaling
+from echelonflow.model.dag import iteration_times_without_network
+from traffic.workloads import paradigms, scaling
 
 LINK_BPS = 12.5e6
 

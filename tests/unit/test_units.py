@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from echelonflow import units
 from echelonflow.errors import InputError
+from echelonflow.model import units
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from echelonflow import policies, user_file
 from echelonflow.errors import InputError
+from echelonflow.scheduling import policies, user_file
 
 GOOD = '''"""Last come, first served."""
 from typing import Literal
 import numpy as np
-from echelonflow.allocation import Allocation
+from echelonflow.scheduling.allocation import Allocation
 
 ENFORCER = "rate"
 

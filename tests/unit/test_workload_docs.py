@@ -8,11 +8,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from echelonflow.dag import JobDag
-from experiments import made_pages, workload_pictures
-from results.gantt import window
-from traffic import paradigms
-from traffic.paradigms._draft import Draft
+from echelon.documents import made_pages, workload_pictures
+from echelonflow.model.dag import JobDag
+from results.pictures.gantt import window
+from traffic.workloads import paradigms
+from traffic.workloads.paradigms._draft import Draft
 
 PAGE = (workload_pictures.DOCS / "workloads.md").read_text(encoding="utf-8")
 ROOT = workload_pictures.DOCS.parent
@@ -34,7 +34,9 @@ def test_every_paradigm_has_a_section_with_its_picture(name):
     drawn = ET.fromstring((workload_pictures.DOCS / picture).read_text(encoding="utf-8"))
     took_s = workload_pictures.iteration_time_s(name, workload_pictures.DRAWN)
     title = f"{workload_pictures.DRAWN}: iteration takes {took_s:.3f} s"
-    assert any(title in (words or "") for words in drawn.itertext()), "draw again: -m experiments.workload_pictures"
+    assert any(title in (words or "") for words in drawn.itertext()), (
+        "draw again: -m echelon.documents.workload_pictures"
+    )
 
 
 def test_no_section_or_picture_is_left_of_a_paradigm_that_is_gone():
@@ -48,7 +50,7 @@ def test_no_section_or_picture_is_left_of_a_paradigm_that_is_gone():
 
 def test_what_is_made_is_what_the_code_does():
     made = workload_pictures.with_all_made(PAGE)
-    assert made == PAGE, "make it again: python -m experiments.workload_pictures"
+    assert made == PAGE, "make it again: python -m echelon.documents.workload_pictures"
 
 
 def test_pictures_of_one_paradigm_are_the_same_each_time(tmp_path):

@@ -13,7 +13,19 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from echelonflow.messages import Decide, Declare, Done, Hello, Message, Ready, Release, Setting, Start, decode, encode
+from echelonflow.wire.messages import (
+    Decide,
+    Declare,
+    Done,
+    Hello,
+    Message,
+    Ready,
+    Release,
+    Setting,
+    Start,
+    decode,
+    encode,
+)
 
 AnswerRelease = Callable[[Release], Setting | None]
 

@@ -1,0 +1,1 @@
+"""The command `echelon`: what ties the parts together. Nothing else imports it."""

@@ -1,0 +1,64 @@
+"""Measurements in a process of their own, so that time and peak memory are theirs alone."""
+
+from __future__ import annotations
+
+import multiprocessing
+import statistics
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+from echelon.benchmarks import Figure, Say
+from echelonflow.errors import RunError
+
+_BYTES_OF_KB = 1024
+
+
+def timed_apart(
+    what: str,
+    limit_s: float | None,
+    repeat: int,
+    say: Say,
+    measure: Callable[..., tuple[float, str]],
+    *arguments: object,
+    goal_s: float | None = None,
+    most_GB: float | None = None,
+) -> Figure:
+    """The median of `repeat` measurements of `what`, each in a fresh process, and the most memory that one of them took.
+
+    `measure(*arguments)` gives seconds, and in words what came out; both must be picklable. Memory is that of the whole
+    process, interpreter and libraries included. Without `limit_s` they are reported, nothing more. RunError if a process dies.
+    """
+    times_s, peaks_GB = [], []
+    for n in range(repeat):
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as alone:
+            try:
+                (time_s, words), peak_GB = alone.submit(_with_peak, measure, arguments).result()
+            except BrokenProcessPool as error:
+                raise RunError(f"{what}: the process that measured it died; is there memory enough?") from error
+        say(f"{what}, {n + 1} of {repeat}: {time_s:.2f} s, {peak_GB:.2f} GB; {words}")
+        times_s.append(time_s)
+        peaks_GB.append(peak_GB)
+    median_s, peak_GB = statistics.median(times_s), max(peaks_GB)
+    measured = f"{median_s:.2f} s ({min(times_s):.2f} to {max(times_s):.2f}), {peak_GB:.2f} GB"
+    if limit_s is None:
+        return Figure(what, measured, "reported", None)
+    goal = "" if goal_s is None else f" (goal {goal_s:g} s)"
+    memory = "" if most_GB is None else f" and {most_GB:g} GB"
+    ok = median_s < limit_s and (most_GB is None or peak_GB < most_GB)
+    return Figure(what, measured, f"under {limit_s:g} s{goal}{memory}", ok)
+
+
+def _with_peak(
+    measure: Callable[..., tuple[float, str]], arguments: tuple[object, ...]
+) -> tuple[tuple[float, str], float]:
+    found = measure(*arguments)
+    return found, _peak_GB()
+
+
+def _peak_GB() -> float:
+    """The most memory that this process has had. Not getrusage: that counts what its parent had when it began."""
+    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    kilobytes = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(kilobytes) * _BYTES_OF_KB / 1e9

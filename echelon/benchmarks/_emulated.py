@@ -1,0 +1,82 @@
+"""What the emulated benchmarks share: running an experiment, reading its tables."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from echelon.benchmarks import Figure, Say
+from echelon.experiment.schema import Experiment
+from echelon.running import runner
+from echelonflow.errors import EXIT_FAILED, RunError
+from results.summary import Summary
+
+
+def emulate(experiment: Experiment, say: Say) -> Path:
+    """Run `experiment` on the emulated network; its folder.
+
+    RunError if it failed, or if not one run was valid; invalid ones are said, and left out by `rows`.
+    """
+    root = Path(tempfile.mkdtemp(prefix="bench-", dir=_parent()))
+    code, summary = carry_out(experiment, root, say)
+    if code == EXIT_FAILED or not any(result.valid_runs for result in summary.results):
+        raise RunError(f"no valid run came out ({'; '.join(summary.reasons) or 'failed'}); see {root}")
+    return root
+
+
+def carry_out(experiment: Experiment, root: Path, say: Say) -> tuple[int, Summary]:
+    """Run `experiment` on the emulated network into the new folder `root`; exit code, and what came out of it."""
+
+    def report(progress: dict[str, Any]) -> None:
+        if progress["stage"] == "running":
+            say(f"run {progress['run'] + 1} of {progress['of']}: {progress['policy']}")
+
+    code, summary = runner.run(experiment, root, "emulation", report)
+    for reason in summary.reasons:
+        say(f"invalid: {reason}")
+    return code, summary
+
+
+def valid_runs(folder: Path) -> tuple[set[tuple[str, str]], int]:
+    """(policy, repeat) of every valid run, as in the tables, and the number of all runs."""
+    runs = json.loads((folder / "summary.json").read_text())["runs"]
+    return {(run["policy"], str(run["repeat"])) for run in runs if not run["reasons"]}, len(runs)
+
+
+def validity(folder: Path) -> Figure:
+    """How many runs the other figures rest on."""
+    valid, all_runs = valid_runs(folder)
+    return Figure("valid runs (the others are left out)", f"{len(valid)} of {all_runs}", "", None)
+
+
+def rows(folder: Path, table: str) -> list[dict[str, str]]:
+    """The rows of one of a run folder's CSV tables, those of valid runs."""
+    valid, _ = valid_runs(folder)
+    with (folder / f"{table}.csv").open(newline="", encoding="utf-8") as file:
+        return [row for row in csv.DictReader(file) if (row["policy"], row["repeat"]) in valid]
+
+
+def iteration_times_s(folder: Path) -> dict[str, dict[int, float]]:
+    """Duration of the first iteration by policy and repeat, in valid runs."""
+    found: dict[str, dict[int, float]] = defaultdict(dict)
+    for row in rows(folder, "iterations"):
+        if row["iteration"] == "0":
+            found[row["policy"]][int(row["repeat"])] = float(row["duration_s"])
+    return found
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The value below which `share` (0 to 1) of `values` lie."""
+    return float(np.quantile(values, share))
+
+
+def _parent() -> Path:
+    parent = Path("results/runs")
+    parent.mkdir(parents=True, exist_ok=True)
+    return parent

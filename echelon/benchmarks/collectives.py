@@ -1,0 +1,166 @@
+"""Bus bandwidth of collectives, each alone on eight hosts behind one switch, as nccl-tests define it.
+
+algbw = S / t and busbw = algbw times 2 (n - 1) / n for an all-reduce, (n - 1) / n for the others, S being the buffer that
+nccl-tests name (traffic/workloads/collectives.py); so whatever the collective, busbw is at best the rate of a link. t runs from
+the moment at which the first rank is ready to the last byte's arrival, by packets: decisions and TCP's start are in it.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from echelon.benchmarks import Figure, Say
+from echelon.benchmarks._emulated import emulate, rows, validity
+from echelon.experiment import schema
+from echelon.experiment.schema import Experiment
+from echelonflow.errors import RunError
+from echelonflow.model import topologies
+from echelonflow.model.dag import Compute, Group, JobDag, to_dict
+from results.statistics import Estimate, estimate
+from traffic.workloads.collectives import Algorithm, Collective, expand
+
+HOSTS = 8
+RATE_BPS = 30e6
+SIZE_BYTES = 8_000_000
+"""A ring all-reduce of it takes 4 s on the links, the others 2 s."""
+ITERATIONS = 3
+PAUSE_S = 1.0
+"""From a collective's end at a rank to that rank's next one."""
+MOST_LATE = {"max_late_p99_s": 0.02, "max_late_share": 0.05}
+"""All ranks wake at once here, on few processors one after the other. What that costs counts against the bandwidth."""
+LEAST_SHARE = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A collective by an algorithm; `must` if it is held to `LEAST_SHARE`, else it is reported."""
+
+    collective: Collective
+    algorithm: Algorithm
+    must: bool = True
+
+    @property
+    def job(self) -> str:
+        return f"{self.collective}-{self.algorithm}"
+
+    @property
+    def bus_factor(self) -> float:
+        """Bus over algorithm bandwidth: nccl-tests, doc/PERFORMANCE.md."""
+        return (2 if self.collective == "all-reduce" else 1) * (HOSTS - 1) / HOSTS
+
+
+CASES = (
+    Case("all-reduce", "ring"),
+    Case("all-gather", "ring"),
+    Case("reduce-scatter", "ring"),
+    Case("all-to-all", "direct"),
+    Case("all-reduce", "halving-doubling", must=False),  # six rounds that wait for each other
+)
+
+
+def run(repeat: int, say: Say, execute: Callable[[Experiment, Say], Path] = emulate) -> list[Figure]:
+    """Bus bandwidth of every case over `repeat` runs, as a share of the links' payload rate.
+
+    `execute` runs the experiment and says where its folder is. RunError if it failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="echelon-collectives-") as folder:
+        experiment = collectives_experiment(Path(folder), repeat)
+    root = execute(experiment, say)
+    payload_Bps = min(experiment.network.capacity_Bps)
+    figures = []
+    for case in CASES:
+        found = bus_bandwidth_Bps(root, case)
+        share = found.median / payload_Bps
+        interval = (
+            "" if found.low is None or found.high is None else f" [{found.low / 1e6:.3f}, {found.high / 1e6:.3f}]"
+        )
+        figures.append(
+            Figure(
+                f"{case.collective} ({case.algorithm}), bus bandwidth of {HOSTS} ranks",
+                f"{found.median / 1e6:.3f} MB/s{interval}, {share:.1%} of the payload rate",
+                f"over {LEAST_SHARE:.0%}" if case.must else "reported",
+                share > LEAST_SHARE if case.must else None,
+            )
+        )
+    return [*figures, validity(root)]
+
+
+def collectives_experiment(folder: Path, repeat: int) -> Experiment:
+    """One job per case, one after the other; their DAGs go through job files in `folder`."""
+    network = topologies.build("single-switch", {"hosts": HOSTS, "rate_bps": RATE_BPS})
+    jobs: list[dict[str, object]] = []
+    start_s = 0.0
+    for case in CASES:
+        path = folder / f"{case.job}.json"
+        path.write_text(json.dumps(to_dict(collective_dag(case))), encoding="utf-8")
+        jobs.append(
+            {
+                "name": case.job,
+                "import": {"format": "job", "files": [str(path)]},
+                "iterations": ITERATIONS,
+                "start": f"{start_s:.3f} s",
+            }
+        )
+        start_s += _slot_s(case, network.capacity_Bps[0])
+    data = {
+        "name": "collectives",
+        "title": "Collectives, one after the other",
+        "network": {"topology": "single-switch", "hosts": HOSTS, "rate": f"{RATE_BPS / 1e6:g} Mbit/s"},
+        "jobs": jobs,
+        "policies": ["fair"],
+        "repeats": repeat,
+        "emulation": {"limits": MOST_LATE},
+    }
+    return schema.check(data, folder / "collectives.yaml")
+
+
+def collective_dag(case: Case) -> JobDag:
+    """One iteration: every rank is ready, the collective, a pause at every rank once it is over there."""
+    ready = [Compute(f"ready {rank}", rank, 0.0) for rank in range(HOSTS)]
+    found = expand(
+        "c",
+        case.collective,
+        case.algorithm,
+        ranks=range(HOSTS),
+        size_bytes=SIZE_BYTES,
+        after=[(step.name,) for step in ready],
+        group="c",
+    )
+    over = [Compute(f"over {rank}", rank, PAUSE_S, found.done[rank]) for rank in range(HOSTS)]
+    names = tuple(transfer.name for transfer in found.transfers)
+    group = Group("c", case.collective, names, (0.0,) * len(names))
+    again = tuple((last.name, first.name) for last, first in zip(over, ready, strict=True))
+    return JobDag(HOSTS, (*ready, *found.transfers, *over), (group,), again)
+
+
+def _slot_s(case: Case, rate_Bps: float) -> float:
+    """Time set aside for a case: what it takes at `LEAST_SHARE` of the payload rate, and a second to settle."""
+    return ITERATIONS * (SIZE_BYTES * case.bus_factor / (rate_Bps * LEAST_SHARE) + PAUSE_S) + 1.0
+
+
+def bus_bandwidth_Bps(root: Path, case: Case) -> Estimate:
+    """Over the valid runs in `root`: each run counts with the median of its iterations. RunError if none is complete."""
+    released_s: dict[tuple[str, str], list[float]] = defaultdict(list)
+    arrived_s: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for flow in _flows_of(root, case):
+        key = flow["repeat"], flow["iteration"]
+        released_s[key].append(float(flow["release_s"]))
+        arrived_s[key].append(float(flow["pcap_finish_s"]))
+    by_run: dict[str, list[float]] = defaultdict(list)
+    for (repeat, iteration), arrived in arrived_s.items():
+        took_s = max(arrived) - min(released_s[repeat, iteration])
+        by_run[repeat].append(SIZE_BYTES / took_s * case.bus_factor)
+    found = estimate([statistics.median(rates_Bps) for rates_Bps in by_run.values()])
+    if found is None:
+        raise RunError(f"{case.job}: no valid run has packets of it; see {root}")
+    return found
+
+
+def _flows_of(root: Path, case: Case) -> Iterator[dict[str, str]]:
+    return (flow for flow in rows(root, "flows") if flow["job"] == case.job and flow["pcap_finish_s"])

@@ -1,0 +1,1 @@
+"""Random jobs, groups and patterns of communication, drawn by number: what benchmarks and the study measure policies on."""

@@ -1,0 +1,87 @@
+"""Commands about the machine: doctor, clean, calibrate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from echelonflow.errors import EXIT_BAD_INPUT, EXIT_VALID, InputError
+from echelonflow.model.units import format_rate
+
+RUNS = Path("results/runs")
+
+
+def doctor() -> None:
+    """Say what this machine can and cannot do, with the remedy for each lack.
+
+    Exit code 0 if it can emulate, 2 if it cannot (simulation works everywhere).
+    """
+    from echelon.running import capacity
+    from testbed import load, preflight
+
+    found = preflight.checks()
+    for check in found:
+        typer.echo(f"{'ok  ' if check.ok else 'LACK'}  {check.name:20} {check.detail}")
+        if not check.ok:
+            typer.echo(f"      {'':20} remedy: {check.remedy}")
+    facts = preflight.machine_facts() if found[0].ok else {}
+    for name, value in facts.items():
+        typer.echo(f"      {name:28} {', '.join(map(str, value)) if isinstance(value, list) else value}")
+    typer.echo(f"      {'processors free now':28} {load.free_share():.0%}")
+    for known in capacity.recall(capacity.store()):
+        typer.echo(f"      carries ({known.topology}, {known.hosts} hosts): {format_rate(known.rate_bps)} a host")
+    able = all(check.ok for check in found)
+    typer.echo("this machine can emulate" if able else "this machine cannot emulate; `--backend fluid` works")
+    raise typer.Exit(EXIT_VALID if able else EXIT_BAD_INPUT)
+
+
+def clean(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+) -> None:
+    """Remove what an older version, or a run without namespaces, may have left.
+
+    Only what bears our own marks is touched: interfaces with our Ethernet addresses, mounts and dead sockets in
+    results/runs. Results are never removed. A run of this version leaves nothing.
+    """
+    from testbed import cleanup
+
+    found = [*cleanup.interfaces(), *cleanup.mounts(RUNS), *cleanup.sockets(RUNS)]
+    for leftover in found:
+        if not dry_run:
+            cleanup.remove(leftover)
+        typer.echo(f"{'would remove' if dry_run else 'removed'} {leftover.what}")
+    if not found:
+        typer.echo("nothing is left over")
+
+
+def calibrate(
+    topology: Annotated[list[str] | None, typer.Option(help="Topology to try (repeatable; default: two).")] = None,
+    hosts: Annotated[list[int] | None, typer.Option(min=2, help="Numbers of hosts to try (default: 4 and 16).")] = None,
+) -> None:
+    """Find how much this machine carries within the verdict's limits, and remember it.
+
+    For each topology and number of hosts all hosts send at once, at higher and higher rates, until a run turns out
+    invalid or 5 % off. `echelon run` warns before an experiment that is larger. Takes a few minutes; leave the
+    machine alone meanwhile.
+    """
+    from echelon.running import capacity, capacity_trials
+    from testbed import preflight
+
+    preflight.require()
+    found = []
+    for name in topology or ["single-switch", "leaf-spine"]:
+        for count in hosts or [4, 16]:
+            found.append(capacity_trials.find(name, count, lambda words: typer.echo(f"  {words}")))
+            typer.echo(f"{name}, {count} hosts: {format_rate(found[-1].rate_bps)} a host")
+    if all(c.rate_bps == 0 for c in found):
+        raise InputError("no rate that was tried was carried; see `echelon doctor` for what this machine lacks")
+    capacity.remember(found, capacity.store())
+    typer.echo(f"remembered in {capacity.store()}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to the command line."""
+    for command in (doctor, clean, calibrate):
+        app.command()(command)

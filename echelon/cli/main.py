@@ -1,0 +1,231 @@
+"""The command `echelon`."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from echelon.cli import bound, controller, convert, machine
+from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INVALID, EXIT_VALID, EchelonError, InputError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Emulate and simulate distributed training on a shared network under swappable flow schedulers.\n\n"
+    "Exit codes: 0 valid, 1 failed, 2 bad input, 3 finished but invalid (the emulation broke its own limits).",
+)
+
+
+def _print_versions(wanted: bool) -> None:
+    if not wanted:
+        return
+    from echelon.running.manifest import git_revision, versions
+
+    print(f"echelon {importlib.metadata.version('echelon-testbed')}, revision {git_revision() or 'unknown'}")
+    for name, version in versions().items():
+        print(f"{name} {version}")
+    raise typer.Exit
+
+
+@app.callback()
+def main_options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_versions, is_eager=True, help="Show versions and exit."),
+    ] = False,
+) -> None:
+    """What holds for every command."""
+
+
+machine.register(app)
+controller.register(app)
+bound.register(app)
+convert.register(app)
+
+
+@app.command()
+def run(
+    files: Annotated[list[Path], typer.Argument(help="Experiment files (YAML), run one after the other.")],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="Policy with options, e.g. 'coflow(grouping=group)'. Repeatable; replaces the file's."),
+    ] = None,
+    repeat: Annotated[int | None, typer.Option(min=1, help="Runs of each policy; replaces the file's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of all random choices.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="New folder for the results (default results/runs/<time>-<name>).")
+    ] = None,
+    backend: Annotated[
+        Literal["emulation", "fluid"],
+        typer.Option(help="emulation: real packets, needs root and Open vSwitch. fluid: simulation, needs nothing."),
+    ] = "emulation",
+    datapath: Annotated[
+        Literal["auto", "kernel", "userspace"] | None,
+        typer.Option(help="Open vSwitch's datapath (auto: the kernel's where there is one); replaces the file's."),
+    ] = None,
+    framework: Annotated[
+        Literal["ryu", "os-ken"] | None, typer.Option(help="The controller's framework; replaces the file's (ryu).")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say every step, and how jobs were scaled.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print summary.json instead of the table.")] = False,
+) -> None:
+    """Run experiments and print what came out.
+
+    Each FILE names a network, training jobs and policies. Every policy replays the same jobs; packets
+    are captured, and iteration time, exposed communication and tardiness are measured, beside the fluid
+    simulation's prediction. The folder printed at the end holds report.html, CSV tables and captures.
+    """
+    from echelon.cli.display import Display
+    from echelon.experiment import schema
+    from echelon.running import runner
+    from results.table import summary_table
+
+    if out is not None and len(files) > 1:
+        raise InputError("--out names one folder; give one experiment file with it")
+    emulation = {k: v for k, v in (("datapath", datapath), ("framework", framework)) if v is not None} or None
+    override = {"policies": policy, "repeats": repeat, "seed": seed, "emulation": emulation}
+    experiments = [schema.load(path, {k: v for k, v in override.items() if v is not None}) for path in files]
+    worst = EXIT_VALID
+    for experiment in experiments:
+        root = out or runner.default_folder(experiment)
+        with Display(experiment, Console(stderr=True), verbose=verbose) as display:
+            code, summary = runner.run(experiment, root, backend, display)
+        if as_json:
+            typer.echo(json.dumps({"folder": str(root), **summary.to_dict()}))
+        else:
+            typer.echo(summary_table(summary))
+            typer.echo(f"\nreport: {root / 'report.html'}")
+        worst = _worse(worst, code)
+    raise typer.Exit(worst)
+
+
+@app.command()
+def report(folder: Annotated[Path, typer.Argument(help="Folder of an earlier run.")]) -> None:
+    """Analyse a run's raw records again: tables, pictures, report.html.
+
+    Nothing is run; what was captured is read anew. Exit code as for the run itself.
+    """
+    from echelon.running.runner import exit_code
+    from results.folder import analyse
+    from results.table import summary_table
+
+    summary = analyse(folder)
+    typer.echo(summary_table(summary))
+    typer.echo(f"\nreport: {folder / 'report.html'}")
+    raise typer.Exit(exit_code(folder, summary))
+
+
+@app.command()
+def policies() -> None:
+    """List the scheduling policies and their options."""
+    from echelonflow.scheduling import policies as roster
+
+    for name in roster.names():
+        policy = roster.load(name)
+        typer.echo(f"{name:14} {policy.summary} [enforced by {policy.enforcer}]")
+        for option, values in roster.options_of(name).items():
+            typer.echo(f"{'':14}   {option}={values}")
+
+
+@app.command()
+def profile(
+    model: Annotated[str, typer.Argument(help="Model to measure, e.g. gpt2; or with --show a profile to print.")],
+    device: Annotated[Literal["cpu", "cuda"], typer.Option(help="Where to run it.")] = "cpu",
+    batch: Annotated[int, typer.Option(min=1, help="Samples per micro-batch.")] = 1,
+    seq: Annotated[int | None, typer.Option(min=1, help="Tokens per sample (language models).")] = None,
+    image: Annotated[int | None, typer.Option(min=1, help="Pixels per side of a sample (image models).")] = None,
+    dtype: Annotated[
+        Literal["float32", "bfloat16", "float16"], typer.Option(help="Of parameters, gradients and activations.")
+    ] = "float32",
+    repeats: Annotated[int, typer.Option(min=1, help="Training steps that are measured.")] = 20,
+    warmup: Annotated[int, typer.Option(min=0, help="Training steps before those.")] = 5,
+    whole: Annotated[bool, typer.Option("--whole", help="Build all layers, alike or not; needs more memory.")] = False,
+    out: Annotated[Path | None, typer.Option(help="File to write (default: <model>-<device>.json here).")] = None,
+    show: Annotated[bool, typer.Option("--show", help="Print a profile (file or committed name) as a table.")] = False,
+) -> None:
+    """Measure a model's layers: forward, backward and update time; parameter, gradient and activation bytes.
+
+    Weights are random and nothing is downloaded. Layers that are alike are measured once. Steps during which other
+    processes used the CPUs are measured again. Needs PyTorch and transformers: scripts/setup.sh --profile.
+    """
+    from echelon.experiment.jobs import find_profile
+    from traffic.workloads import profile as profiles
+
+    if show:
+        typer.echo(profiles.show(profiles.read(find_profile(model))))
+        return
+    from traffic.workloads.profiler import DISTURBED_SHARE, measure
+
+    target = out or Path(f"{model}-{device}.json")
+    if not target.parent.is_dir():  # found out now, not after minutes of measuring
+        raise InputError(f"--out {target}: there is no folder {target.parent}; make it first")
+    found = measure(
+        model,
+        device=device,
+        batch=batch,
+        seq=seq,
+        image=image,
+        dtype=dtype,
+        repeats=repeats,
+        warmup=warmup,
+        whole=whole,
+    )
+    profiles.write(target, found)
+    typer.echo(profiles.show(found))
+    typer.echo(f"\nwritten: {target}")
+    share = found.provenance.others_share
+    if share is not None and share > DISTURBED_SHARE:
+        typer.echo(
+            f"others took up to {share:.0%} of the CPUs in every try, so times are too long; "
+            "measure again on a machine that is left alone",
+            err=True,
+        )
+
+
+@app.command()
+def bench(
+    names: Annotated[list[str] | None, typer.Argument(help="Benchmarks to run (default: all that can run).")] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Runs of each figure; medians are shown.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="Also write the figures to this JSON file.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Part of a benchmark, by name, e.g. 'gpipe*' of paradigms. Repeatable.")
+    ] = None,
+) -> None:
+    """Measure the testbed itself against the figures it has to reach.
+
+    Emulation benchmarks need what `echelon run` needs, and a machine with nothing else to do.
+    """
+    from echelon.benchmarks import run_benchmarks
+
+    raise typer.Exit(run_benchmarks(names or [], repeat, out, Console(), only or []))
+
+
+def _worse(a: int, b: int) -> int:
+    """The exit code that matters more: failed, then bad input, then invalid, then valid."""
+    order = [EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INVALID, EXIT_VALID]
+    return min(a, b, key=order.index)
+
+
+def main() -> None:
+    """Entry point: errors meant for the user are printed in one message, without a traceback."""
+    try:
+        sys.exit(app(standalone_mode=False))
+    except EchelonError as error:
+        print(f"echelon: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("echelon: interrupted", file=sys.stderr)
+        sys.exit(EXIT_FAILED)
+    except Exception as error:
+        if hasattr(error, "show") and hasattr(error, "exit_code"):  # a usage error of the command line
+            error.show()
+            sys.exit(EXIT_BAD_INPUT)
+        raise

@@ -1,0 +1,1 @@
+"""Generators of what `docs/` shows: pictures of policies and workloads."""

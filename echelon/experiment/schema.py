@@ -1,0 +1,278 @@
+"""Experiment files: YAML in, a checked `Experiment` out, every fault reported at once.
+
+A fault is named by its path in the file (`jobs.0.stages`), with what is wrong and what would be right.
+Structure is checked here by pydantic; options of topologies and paradigms by `echelon.experiment.options`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from echelon.experiment.import_jobs import ImportSpec
+from echelon.experiment.jobs import JobNotes, build_dag
+from echelon.experiment.options import bind
+from echelon.experiment.trace_jobs import TraceSpec, build_trace
+from echelonflow import plugins
+from echelonflow.errors import InputError
+from echelonflow.model import topologies
+from echelonflow.model.coflow_trace import CoflowTrace
+from echelonflow.model.dag import Job
+from echelonflow.model.network import Network
+from echelonflow.model.units import parse_duration_s
+from echelonflow.scheduling import policies
+from results.verdict import Limits
+from simulator.realism import EXACT, MAX_CLASSES, Realism
+
+Enforcer = Literal["auto", "priority", "rate"]
+
+
+class NetworkSpec(BaseModel):
+    """`topology` by name; further keys are that topology's options."""
+
+    model_config = ConfigDict(extra="allow")
+    topology: str
+
+
+class ScalingSpec(BaseModel):
+    """Similarity scaling: the link bandwidth divided by `bandwidth`, time stretched by `time`."""
+
+    model_config = ConfigDict(extra="forbid")
+    bandwidth: float = Field(gt=0)
+    time: float = Field(gt=0)
+
+
+class JobSpec(BaseModel):
+    """`paradigm` by name, further keys being that paradigm's options; or an `import`; or a `trace` and only the name."""
+
+    model_config = ConfigDict(extra="allow")
+    name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
+    paradigm: str | None = None
+    trace: TraceSpec | None = None
+    import_: ImportSpec | None = Field(default=None, alias="import")
+    profile: str | None = None
+    iterations: int = Field(default=1, ge=1, le=1_000_000)
+    weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    start: str = "0 s"
+    placement: list[str] | None = None
+    scaling: ScalingSpec | None = None
+
+
+class EmulationSpec(BaseModel):
+    """How the network is realised; none of it changes what is simulated."""
+
+    model_config = ConfigDict(extra="forbid")
+    datapath: Literal["auto", "kernel", "userspace"] = "auto"
+    tso: bool | None = None
+    congestion_control: str = "cubic"
+    enforcer: Enforcer = "auto"
+    framework: Literal["ryu", "os-ken"] = "ryu"
+    progress_interval: str = "50 ms"
+    limits: dict[str, float] = Field(default_factory=dict)
+
+
+class FluidSpec(BaseModel):
+    """How far a simulation departs from the ideal (`simulator.realism`): by default not at all."""
+
+    model_config = ConfigDict(extra="forbid")
+    classes: int | None = Field(default=None, ge=1, le=MAX_CLASSES)
+    decision_latency: str = "0 s"
+    enforcer: Enforcer = "auto"
+    undecided: Literal["wait", "last-class"] = "wait"
+
+    def realism(self) -> Realism:
+        """The simulator's parameters; InputError for a latency that is none."""
+        return Realism(self.classes, parse_duration_s(self.decision_latency), self.enforcer, self.undecided)
+
+
+class ExperimentSpec(BaseModel):
+    """One experiment file as written."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
+    title: str = ""
+    time_unit: str | None = None
+    network: NetworkSpec
+    jobs: list[JobSpec] = Field(min_length=1)
+    policies: list[str] = Field(min_length=1)
+    repeats: int = Field(default=1, ge=1, le=10_000)
+    seed: int = Field(default=0, ge=0)
+    emulation: EmulationSpec = EmulationSpec()
+    fluid: FluidSpec = FluidSpec()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A checked experiment: everything in it can be run."""
+
+    name: str
+    title: str
+    path: Path
+    network: Network
+    jobs: tuple[Job, ...]
+    policies: tuple[str, ...]
+    repeats: int
+    seed: int
+    emulation: EmulationSpec
+    limits: Limits
+    time_unit_s: float | None
+    """What the experiment calls one unit of time; results can be shown in it."""
+    notes: tuple[JobNotes, ...]
+    source: dict[str, Any] = field(repr=False)
+    trace: CoflowTrace | None = field(default=None, repr=False)
+    """The Coflows to simulate; there are no `jobs` then."""
+    realism: Realism = EXACT
+    """What every simulation of this experiment takes into account."""
+
+    def enforcer_of(self, policy: str) -> str:
+        """The enforcer for a policy: the experiment's, or with `auto` the policy's own."""
+        chosen = self.emulation.enforcer
+        return policies.load(policy).enforcer if chosen == "auto" else chosen
+
+
+def load(path: Path, override: dict[str, Any] | None = None) -> Experiment:
+    """Read and check an experiment file; `override` replaces top-level keys (from the command line).
+
+    Where an override is a mapping, only the keys in it are replaced. Raises InputError with one line per fault.
+    """
+    try:
+        data = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except (YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: is not YAML: {error}") from None
+    if not isinstance(data, dict):
+        raise InputError(f"{path}: is empty or not a mapping; an experiment has name, network, jobs and policies")
+    for key, value in (override or {}).items():
+        if not isinstance(value, dict):
+            data[key] = value
+        elif isinstance(data.setdefault(key, {}), dict):  # anything else is a fault of the file, which check() reports
+            data[key].update(value)
+    return check(data, path)
+
+
+def check(data: dict[str, Any], path: Path) -> Experiment:
+    """The Experiment that `data` (as read from `path`) describes; InputError listing every fault."""
+    try:
+        spec = ExperimentSpec.model_validate(data)
+    except ValidationError as error:
+        raise InputError(_listing(path, [_fault_text(e) for e in error.errors()])) from None
+    faults: list[str] = []
+    network = _network(spec, faults)
+    jobs: list[Job] = []
+    notes: list[JobNotes] = []
+    traces: list[CoflowTrace] = []
+    for i, job_spec in enumerate(spec.jobs):
+        if job_spec.trace is not None:
+            _add_trace(i, job_spec, job_spec.trace, path.parent, network, traces, notes, faults)
+        else:
+            _add_job(i, job_spec, path.parent, network, jobs, notes, faults)
+    if len(spec.jobs) > 1 and any(job.trace is not None for job in spec.jobs):
+        faults.append("jobs: a trace is simulated by itself; put the other jobs into an experiment of their own")
+    names = [job.name for job in spec.jobs]
+    faults += [f"jobs: two jobs are called {n!r}" for n in sorted({n for n in names if names.count(n) > 1})]
+    for i, text in enumerate(spec.policies):
+        _collect(faults, f"policies.{i}", lambda text=text: policies.load(text))
+    if len(set(spec.policies)) != len(spec.policies):
+        faults.append("policies: one is listed twice")
+    limits = _collect(faults, "emulation.limits", lambda: Limits.with_changes(spec.emulation.limits))
+    unit_s = _collect(faults, "time_unit", lambda: parse_duration_s(spec.time_unit) if spec.time_unit else None)
+    _collect(faults, "emulation.progress_interval", lambda: parse_duration_s(spec.emulation.progress_interval))
+    realism = _collect(faults, "fluid", spec.fluid.realism)
+    if faults or network is None or limits is None:
+        raise InputError(_listing(path, faults))
+    return Experiment(
+        spec.name, spec.title or spec.name, path, network, tuple(jobs), tuple(spec.policies), spec.repeats,
+        spec.seed, spec.emulation, limits, unit_s, tuple(notes), data,
+        trace=traces[0] if traces else None, realism=realism,
+    )  # fmt: skip
+
+
+def _network(spec: ExperimentSpec, faults: list[str]) -> Network | None:
+    name, options = spec.network.topology, spec.network.model_extra or {}
+
+    def build() -> Network:
+        module = plugins.load(topologies, name, "topology")
+        return topologies.build(name, bind(module.build, options))
+
+    network: Network | None = _collect(faults, "network", build)
+    return network
+
+
+def _add_job(
+    index: int,
+    spec: JobSpec,
+    folder: Path,
+    network: Network | None,
+    jobs: list[Job],
+    notes: list[JobNotes],
+    faults: list[str],
+) -> None:
+    where = f"jobs.{index}"
+    start_s = _collect(faults, f"{where}.start", lambda: parse_duration_s(spec.start))
+    # A job of a network that is at fault is checked all the same, on a link that stands for it.
+    link_Bps = min(network.capacity_Bps) if network is not None else 1e6
+    built = _collect(faults, where, lambda: build_dag(spec, link_Bps, folder))
+    if built is None or start_s is None or network is None:
+        return
+    dag, note = built
+    placement = spec.placement or [network.hosts[rank % len(network.hosts)] for rank in range(dag.ranks)]
+    unknown = [host for host in placement if host not in network.hosts]
+    if unknown:
+        faults.append(f"{where}.placement: unknown host {unknown[0]!r}; there is: {', '.join(network.hosts)}")
+        return
+    job = _collect(faults, where, lambda: Job(spec.name, dag, tuple(placement), spec.iterations, spec.weight, start_s))
+    if job is not None:
+        jobs.append(job)
+        notes.append(note)
+
+
+def _add_trace(
+    index: int,
+    job: JobSpec,
+    spec: TraceSpec,
+    folder: Path,
+    network: Network | None,
+    traces: list[CoflowTrace],
+    notes: list[JobNotes],
+    faults: list[str],
+) -> None:
+    where = f"jobs.{index}"
+    beside = sorted((job.model_fields_set | set(job.model_extra or {})) - {"name", "trace"})
+    faults += [f"{where}.{key.rstrip('_')}: does not go with a trace" for key in beside]
+    if network is None:
+        return
+    built = _collect(faults, f"{where}.trace", lambda: build_trace(job.name, spec, folder, network))
+    if built is not None:
+        traces.append(built[0])
+        notes.append(built[1])
+
+
+def _collect(faults: list[str], where: str, action: Any) -> Any:
+    """What `action` returns, or None after adding its InputError to `faults`, one entry per line of it."""
+    try:
+        return action()
+    except InputError as error:
+        for line in str(error).split("\n"):
+            key, colon, rest = line.partition(": ")
+            faults.append(f"{where}.{key}: {rest}" if colon and key.isidentifier() else f"{where}: {line}")
+        return None
+
+
+def _fault_text(error: Any) -> str:
+    where = ".".join(map(str, error["loc"])) or "file"
+    if error["type"] == "extra_forbidden":
+        return f"{where}: unknown key"
+    if error["type"] == "missing":
+        return f"{where}: missing"
+    return f"{where}: {error['msg']} (got {error['input']!r})"
+
+
+def _listing(path: Path, faults: Sequence[str]) -> str:
+    return "\n".join([f"{path}: {len(faults)} fault{'s' if len(faults) != 1 else ''}", *(f"  {f}" for f in faults)])

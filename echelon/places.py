@@ -1,0 +1,12 @@
+"""Where the repository keeps what is not code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+EXPERIMENTS = ROOT / "experiments"
+"""The experiment files that ship."""
+DOCS = ROOT / "docs"
+SHARED_DATA = ROOT.parent / "shared" / "data"
+"""Traces of other projects, for tests and benchmarks; not part of the repository."""

@@ -1,0 +1,1 @@
+"""Carries out an experiment: prediction, emulation in a private world, analysis."""

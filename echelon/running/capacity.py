@@ -1,0 +1,69 @@
+"""What this machine was found to carry (`echelon/running/capacity_trials.py`): remembered, and held against an experiment."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from echelonflow.errors import InputError
+from echelonflow.model.network import Network
+from echelonflow.model.units import format_rate
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """The highest rate of every host's link at which this many hosts were emulated within the limits."""
+
+    topology: str
+    hosts: int
+    rate_bps: float
+
+
+def store() -> Path:
+    """The file in which capacities of this machine are remembered."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "echelon" / "capacity.json"
+
+
+def remember(found: list[Capacity], path: Path) -> None:
+    """Add `found` to what is remembered in `path`, replacing what it says of the same topology and hosts."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known = {(c.topology, c.hosts): c for c in (*recall(path), *found)}
+    body: dict[str, Any] = {"machine": platform.node(), "capacities": [asdict(c) for c in known.values()]}
+    path.write_text(json.dumps(body, indent=1) + "\n")
+
+
+def recall(path: Path) -> list[Capacity]:
+    """What is remembered in `path`: nothing if it does not exist or was found on another machine."""
+    try:
+        body = json.loads(path.read_text())
+        if body["machine"] != platform.node():
+            return []
+        return [Capacity(**entry) for entry in body["capacities"]]
+    except FileNotFoundError:
+        return []
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: not a capacity file ({error}); remove it and run `echelon calibrate`") from None
+
+
+def warning(network: Network, known: list[Capacity]) -> str | None:
+    """What to say before an experiment on `network` that is larger than what was found; None if it is not.
+
+    Compared with the smallest number of hosts tried that is at least the network's: more hosts load a machine more.
+    """
+    larger = [c for c in known if c.topology == network.name and c.hosts >= len(network.hosts)]
+    if not larger:
+        return None
+    limit = min(larger, key=lambda c: c.hosts)
+    rate_bps = max(cable.rate_bps for cable in network.cables if cable.kind == "edge")
+    if rate_bps <= limit.rate_bps:
+        return None
+    return (
+        f"{len(network.hosts)} hosts at {format_rate(rate_bps)} are more than this machine was found to carry "
+        f"({limit.topology}, {limit.hosts} hosts at {format_rate(limit.rate_bps)}); the run may turn out invalid. "
+        "A lower rate with `scaling` keeps the ratios; `echelon calibrate` tries again"
+    )

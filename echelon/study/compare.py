@@ -1,0 +1,122 @@
+"""From measured cases to statements: ratios with intervals, wins and losses, agreement of two measures."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from echelon.study import measure
+from echelonflow.errors import InputError
+from results.statistics import estimate
+
+Ratio = tuple[float, float, float]
+Scores = Mapping[str, Sequence[float]]
+TIE = 0.005
+"""Iteration times closer than this, relative, are a tie."""
+SAME = 1e-4
+"""Closer than this, relative, two orders' tardiness or iteration times are equal."""
+
+
+def ratio(cases: Sequence[Scores], name: str, basis: str, place: int = 0) -> Ratio:
+    """Geometric mean over cases of `name`'s score over `basis`'s, and its 95 % interval (Student's t of logarithms).
+
+    `place` is that of the score: 0 iteration time, 1 exposed communication, 2 tardiness. Raises InputError for fewer
+    than two cases.
+    """
+    found = estimate([math.log(case[name][place] / case[basis][place]) for case in cases])
+    if found is None or found.low is None or found.high is None:
+        raise InputError("an interval takes two cases at least")
+    return math.exp((found.low + found.high) / 2), math.exp(found.low), math.exp(found.high)
+
+
+def names(cases: Sequence[Scores]) -> list[str]:
+    """The policies and orders under which every one of `cases` was run, in the order of the first case."""
+    return [name for name in cases[0] if name != "bound" and all(name in case for case in cases)]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """In how many cases one policy's iterations were shorter, equal (within `TIE`), longer."""
+
+    wins: int
+    ties: int
+    losses: int
+
+    def __str__(self) -> str:
+        return f"{self.wins} / {self.ties} / {self.losses}"
+
+
+def tally(cases: Sequence[Scores], name: str, rival: str) -> Tally:
+    """Cases that `name` wins, ties and loses against `rival`."""
+    ratios = [case[name][0] / case[rival][0] for case in cases]
+    wins, losses = sum(r < 1 - TIE for r in ratios), sum(r > 1 + TIE for r in ratios)
+    return Tally(wins, len(ratios) - wins - losses, losses)
+
+
+def mean_gap(cases: Sequence[Scores], name: str) -> float:
+    """Mean over cases of how far the policy's first score lies above the bound, relative."""
+    return math.fsum(case[name][0] / case["bound"][0] - 1 for case in cases) / len(cases)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Over pairs of schedules of one case that differ in tardiness: what of the less tardy one's iteration time."""
+
+    shorter: int
+    equal: int
+    longer: int
+    best_is_best: int
+    """Cases whose least tardy schedule has the shortest iteration of all schedules tried."""
+    cases: int
+    worst_loss: float
+    """How much longer, at most, the least tardy schedule's iteration was than the shortest."""
+
+    @property
+    def pairs(self) -> int:
+        return self.shorter + self.equal + self.longer
+
+
+def agreement(cases: Sequence[Scores]) -> Agreement:
+    """Compare all schedules of each case with each other."""
+    shorter = equal = longer = best_is_best = 0
+    worst = 0.0
+    for case in cases:
+        schedules = schedules_of(case)
+        for a, b in itertools.combinations(schedules, 2):
+            less, more = (a, b) if a[1] < b[1] else (b, a)
+            if more[1] - less[1] <= SAME * abs(more[1]):
+                continue
+            if abs(less[0] - more[0]) <= SAME * more[0]:
+                equal += 1
+            elif less[0] < more[0]:
+                shorter += 1
+            else:
+                longer += 1
+        loss = loss_of_least_tardy(case)
+        best_is_best += loss <= SAME
+        worst = max(worst, loss)
+    return Agreement(shorter, equal, longer, best_is_best, len(cases), worst)
+
+
+def schedules_of(case: Scores) -> list[tuple[float, float]]:
+    """(mean iteration time, sum of tardiness) of every schedule that was tried on a case."""
+    return [(values[0], values[2]) for name, values in case.items() if name != "bound"]
+
+
+def loss_of_least_tardy(case: Scores) -> float:
+    """How much longer the iterations of the least tardy schedule are than the shortest (0: they are the shortest).
+
+    Among equally tardy schedules the one with the shortest iterations counts.
+    """
+    schedules = schedules_of(case)
+    least = min(late for _, late in schedules)
+    chosen = min(long for long, late in schedules if late - least <= SAME * abs(least))
+    return chosen / min(long for long, _ in schedules) - 1
+
+
+def order_scores(case: Scores) -> dict[str, Sequence[float]]:
+    """The scores of all orders of flows of a tiny case, by the order in words."""
+    sign = measure.ORDER_SIGN
+    return {name[len(sign) :]: values for name, values in case.items() if name.startswith(sign)}

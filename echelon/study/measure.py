@@ -1,0 +1,216 @@
+"""One random case under many policies: the numbers that tables and pictures are made of.
+
+A case is drawn from its section's name and number alone, so it can be made again, one by one and in any order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from echelon.cases import random_groups, random_jobs
+from echelon.cases.random_jobs import Case
+from echelon.study import orders
+from echelonflow.model.dag import Job
+from echelonflow.model.network import Network
+from echelonflow.records.run_record import RunRecord
+from echelonflow.scheduling import bounds, policies
+from results.metrics import group_rows, iteration_rows
+from simulator.fluid import simulate
+
+ITERATIONS = 2
+MIXED, GROUPS = "mixed", "groups"
+ONE_JOB, TWO_JOBS, TINY = "orders of one job", "orders of two jobs", "all orders of a tiny job"
+FAIR = "fair"
+COLLECTIVE = "coflow(grouping=collective)"
+GROUP = "coflow(grouping=group)"
+ECHELON = "echelonflow"
+LITERAL = "echelonflow(order=tardiness,within=strict)"
+"""The paper's own order, literally."""
+ORDERS = 12
+"""Random orders of flows that are tried on a case."""
+TINY_FLOWS = 5
+ORDER_SIGN = "in order: "
+SAME_WITHOUT_WEIGHTS = ("weighted", "job-priority", "random-order")
+"""Policies that need weights to mean anything, and one without meaning: not run on whole jobs."""
+BOUND_INTERVALS, BOUND_PROGRAMS = 100, 200
+"""How finely time is cut, and programs spent, to bound one random set of groups; fewer where a policy reaches it."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """What one policy did in one case: seconds; means over jobs, weighted sums over groups."""
+
+    iteration_s: float
+    exposed_s: float
+    tardiness_s: float
+
+    def to_list(self) -> list[float]:
+        """Nine digits, for a file."""
+        return [float(f"{value:.9g}") for value in (self.iteration_s, self.exposed_s, self.tardiness_s)]
+
+
+def score(record: RunRecord, jobs: Sequence[Job]) -> Score:
+    """Mean iteration time and exposed communication over jobs, and the weighted sum of all groups' tardiness."""
+    rows = iteration_rows(record, jobs)
+    weight = {(job.name, group.name): job.weight * group.weight for job in jobs for group in job.dag.groups}
+    late = [
+        weight[row.job, row.group] * row.tardiness_s for row in group_rows(record, jobs) if row.tardiness_s is not None
+    ]
+    return Score(
+        _by_job([(r.job, r.duration_s) for r in rows]), _by_job([(r.job, r.exposed_s) for r in rows]), math.fsum(late)
+    )
+
+
+def _by_job(values: Sequence[tuple[str, float]]) -> float:
+    """Mean over jobs of the mean of each job's values."""
+    own: dict[str, list[float]] = {}
+    for job, value in values:
+        own.setdefault(job, []).append(value)
+    return math.fsum(math.fsum(v) / len(v) for v in own.values()) / len(own)
+
+
+def run(jobs: Sequence[Job], network: Network, policy: str) -> Score:
+    """Simulate `jobs` under `policy`."""
+    return score(simulate(jobs, network, policies.load(policy)), jobs)
+
+
+def forms() -> list[str]:
+    """Every form of EchelonFlow, by all words of its options `order` and `within`: named in full, for defaults change."""
+    words = [policies.options_of(ECHELON)[option].split(" (default")[0].split("|") for option in ("order", "within")]
+    return [f"{ECHELON}(order={order},within={within})" for order, within in itertools.product(*words)]
+
+
+def default_form() -> str:
+    """The form that `echelonflow` without options is, named in full."""
+    defaults = [
+        policies.options_of(ECHELON)[option].partition("(default ")[2].rstrip(")") for option in ("order", "within")
+    ]
+    return "{}(order={},within={})".format(ECHELON, *defaults)
+
+
+def roster() -> list[str]:
+    """Every policy with its defaults, found by name; Coflow-like ones in both groupings; all forms of EchelonFlow."""
+    found = [FAIR]
+    for name in policies.names():
+        if name in (FAIR, ECHELON):
+            continue
+        grouping = policies.options_of(name).get("grouping")
+        found += [name] if grouping is None else [f"{name}(grouping={word})" for word in ("collective", "group")]
+    return [*found, *forms()]
+
+
+def compared() -> list[str]:
+    """What whole jobs are run under: the roster without the paced forms, and without what equal weights make the same.
+
+    Paced forms are compared on random groups, where bounds are tighter, and by `echelon bench forms`.
+    """
+    return [name for name in roster() if "within=paced" not in name and name not in SAME_WITHOUT_WEIGHTS]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A family of cases: how case number n is drawn, and what is measured of it."""
+
+    name: str
+    cases: int
+    draw: Callable[[int], Case]
+    measure: Callable[[Case], dict[str, list[float]]]
+
+
+def sections(scale: float = 1.0) -> Iterator[Section]:
+    """All families: each pattern alone and beside its like, all mixed, groups alone, and those of Property 1."""
+    for pattern in random_jobs.PATTERNS:
+        for jobs, words in ((1, "alone"), (2, "beside its like")):
+            name = f"{pattern}, {words}"
+            yield Section(name, _count(8, scale), _Drawer(name, (pattern,), jobs), measure)
+    yield Section(MIXED, _count(40, scale), _Drawer(MIXED, (), 0), measure)
+    yield Section(GROUPS, _count(200, scale), groups_case, measure_groups)
+    yield Section(ONE_JOB, _count(20, scale), _Drawer(ONE_JOB, (), 1), measure_orders)
+    yield Section(TWO_JOBS, _count(20, scale), _Drawer(TWO_JOBS, (), 2), measure_orders)
+    yield Section(TINY, _count(20, scale), tiny_case, measure_all_orders)
+
+
+def _count(cases: int, scale: float) -> int:
+    return max(round(cases * scale), 2)
+
+
+@dataclass(frozen=True)
+class _Drawer:
+    """Draws a section's cases; a class, so that it can be sent to another process."""
+
+    name: str
+    patterns: tuple[str, ...]
+    jobs: int
+
+    def __call__(self, number: int) -> Case:
+        topology = random_jobs.TOPOLOGIES[number % 2]
+        return random_jobs.draw(
+            random.Random(f"study/{self.name}/{number}"), topology, self.patterns, self.jobs, ITERATIONS
+        )
+
+
+def measure(case: Case) -> dict[str, list[float]]:
+    """Scores of `case` under each policy, and under "bound" the least mean iteration time of any scheduler."""
+    found = {name: run(case.jobs, case.network, name).to_list() for name in compared()}
+    found["bound"] = [bounds.iteration_bound(case.jobs, case.network).mean_s]
+    return found
+
+
+def groups_case(number: int) -> Case:
+    """Random groups number `number`: 2 to 6 staggered EchelonFlows and Coflows, releases known."""
+    return random_groups.draw(random.Random(f"study/groups/{number}"), random_groups.TOPOLOGIES[number % 2])
+
+
+def measure_groups(case: Case) -> dict[str, list[float]]:
+    """Weighted sum of tardiness of `case` under each policy, and under "bound" the least of any scheduler."""
+    found = {name: [_tardiness_s(case, name)] for name in roster()}
+    flows = bounds.of_jobs(case.jobs, case.network)
+    least = min(values[0] for values in found.values())
+    bound = bounds.sum_of_tardiness(flows, BOUND_INTERVALS, programs=BOUND_PROGRAMS, enough_s=least)
+    found["bound"] = [bound.total_s]
+    return found
+
+
+def measure_orders(case: Case) -> dict[str, list[float]]:
+    """Scores under some policies and `ORDERS` random orders of flows."""
+    rng = random.Random(case.words)
+    names = orders.flow_names(case.jobs)
+    found = {name: run(case.jobs, case.network, name).to_list() for name in (FAIR, COLLECTIVE, GROUP, default_form())}
+    for number in range(ORDERS):
+        rng.shuffle(names)
+        found[f"order {number}"] = run_order(case, names).to_list()
+    return found
+
+
+def run_order(case: Case, order: Sequence[orders.FlowName]) -> Score:
+    """Simulate `case` with its flows served in `order`."""
+    return score(simulate(case.jobs, case.network, orders.by_order(case.jobs, order)), case.jobs)
+
+
+def tiny_case(number: int) -> Case:
+    """A job with at most `TINY_FLOWS` flows on one link: all orders can be tried."""
+    rng = random.Random(f"study/{TINY}/{number}")
+    while True:
+        pattern = rng.choice(("pipeline", "1f1b", "gpipe", "data-parallel", "layered"))
+        case = random_jobs.draw(rng, "one-link", [pattern], 1, 1)
+        if 3 <= len(orders.flow_names(case.jobs)) <= TINY_FLOWS:
+            return case
+
+
+def measure_all_orders(case: Case) -> dict[str, list[float]]:
+    """Scores under every order of flows, under the policies that are compared, and the bound on iterations."""
+    found = measure(case)
+    for order in orders.flow_orders(case.jobs):
+        found[ORDER_SIGN + ", ".join("/".join(name) for name in order)] = run_order(case, order).to_list()
+    return found
+
+
+def _tardiness_s(case: Case, policy: str) -> float:
+    record = simulate(case.jobs, case.network, policies.load(policy))
+    weight = {(job.name, group.name): job.weight * group.weight for job in case.jobs for group in job.dag.groups}
+    rows = group_rows(record, case.jobs)
+    return math.fsum(weight[row.job, row.group] * row.tardiness_s for row in rows if row.tardiness_s is not None)

@@ -1,0 +1,120 @@
+"""What was measured of each case, one JSON object a line: a study may be stopped, and goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import echelonflow
+import simulator
+from echelon import cases
+from echelon.study.measure import Section
+from echelonflow.errors import InputError
+
+Say = Callable[[str], None]
+_CASES_AT_ONCE = 2
+_SAY_EVERY_S = 5.0
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One case: what it is in words, and its scores by policy."""
+
+    section: str
+    number: int
+    words: str
+    code: str
+    """Digest of the code that measured it."""
+    scores: dict[str, list[float]]
+
+
+def code_digest() -> str:
+    """Changes with every edit of policies, simulator or random cases."""
+    found = hashlib.sha256()
+    for package in (echelonflow, simulator, cases):
+        assert package.__file__ is not None
+        for path in sorted(Path(package.__file__).parent.rglob("*.py")):
+            found.update(path.name.encode() + path.read_bytes())
+    return found.hexdigest()[:12]
+
+
+def load(path: Path) -> dict[tuple[str, int], Measured]:
+    """All cases in the file, the last of each (none if there is no file); InputError naming a line that is not one."""
+    found: dict[tuple[str, int], Measured] = {}
+    if not path.exists():
+        return found
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            case = Measured(**json.loads(line))
+        except (ValueError, TypeError) as error:
+            raise InputError(f"{path}, line {number}: is not a measured case ({error}); remove the line") from None
+        found[case.section, case.number] = case
+    return found
+
+
+def collect(
+    path: Path, sections: Sequence[Section], limit_s: float, say: Say, *, keep: bool = False, workers: int = 1
+) -> int:
+    """Measure every case that `path` lacks, for at most about `limit_s` seconds; returns how many are still missing.
+
+    All sections advance together, `workers` cases at a time. Those measured by other code are measured again
+    unless `keep`.
+    """
+    digest, known = code_digest(), load(path)
+    wanted = [
+        (section, number)
+        for section, number in _in_turns(sections)
+        if (before := known.get((section.name, number))) is None or not (keep or before.code == digest)
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    begun_s = said_s = time.monotonic()
+    done = 0
+    with path.open("a", encoding="utf-8") as file, _pool(workers) as pool:
+        while done < len(wanted) and time.monotonic() - begun_s < limit_s:
+            turn = wanted[done : done + max(workers, 1) * _CASES_AT_ONCE]
+            for section, number, words, scores in pool.map(_measure, turn):
+                file.write(json.dumps(vars(Measured(section, number, words, digest, scores))) + "\n")
+            file.flush()
+            done += len(turn)
+            now_s = time.monotonic()
+            if now_s - said_s >= _SAY_EVERY_S:
+                said_s = now_s
+                say(f"{done} of {len(wanted)} cases, {now_s - begun_s:.0f} s")
+    return len(wanted) - done
+
+
+def _measure(task: tuple[Section, int]) -> tuple[str, int, str, dict[str, list[float]]]:
+    section, number = task
+    case = section.draw(number)
+    return section.name, number, case.words, section.measure(case)
+
+
+class _Inline:
+    """A pool of nobody: work is done where it is asked for."""
+
+    def map(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
+        return [function(task) for task in tasks]
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[ProcessPoolExecutor | _Inline]:
+    if workers <= 1:
+        yield _Inline()
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        yield pool
+
+
+def _in_turns(sections: Sequence[Section]) -> list[tuple[Section, int]]:
+    """All cases, so that at any moment about the same share of every section is done."""
+    tasks = [(section, number) for section in sections for number in range(section.cases)]
+    return sorted(tasks, key=lambda task: task[1] / task[0].cases)

@@ -1,0 +1,1 @@
+"""What is scheduled: networks, job DAGs, arrangement functions, and the units that all numbers carry."""

@@ -1,0 +1,176 @@
+"""A network as plain data: nodes, directed links with a rate, and the path of every pair of hosts.
+
+The simulator runs on this description, the testbed realises it in Mininet, the controller derives
+its forwarding rules from it. Topologies (`echelonflow.model.topologies`, one file each) produce it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from echelonflow.errors import InputError
+from echelonflow.model.units import payload_rate_Bps
+
+
+@dataclass(frozen=True, slots=True)
+class Cable:
+    """A full-duplex cable between two nodes: two directed links of the same rate.
+
+    `kind` names the class of link ("edge", "fabric", ...): links of one kind are calibrated together.
+    """
+
+    a: str
+    b: str
+    rate_bps: float
+    delay_s: float = 0.0
+    kind: str = "edge"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One direction of a cable: traffic that leaves `src` towards `dst`."""
+
+    index: int
+    src: str
+    dst: str
+    rate_bps: float
+    kind: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.src}->{self.dst}"
+
+
+@dataclass(frozen=True)
+class Network:
+    """Hosts and switches joined by cables; `mtu_bytes` holds everywhere.
+
+    Raises InputError where a name is used twice or unknown, a rate is not positive, or a host is
+    not attached by exactly one cable.
+    """
+
+    name: str
+    hosts: tuple[str, ...]
+    switches: tuple[str, ...]
+    cables: tuple[Cable, ...]
+    mtu_bytes: int = 1500
+    parameters: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        nodes = [*self.hosts, *self.switches]
+        if len(set(nodes)) != len(nodes):
+            raise InputError(f"topology {self.name}: a node name is used twice")
+        degree = dict.fromkeys(nodes, 0)
+        for cable in self.cables:
+            for end in (cable.a, cable.b):
+                if end not in degree:
+                    raise InputError(f"topology {self.name}: cable to unknown node {end!r}")
+                degree[end] += 1
+            if not cable.rate_bps > 0:
+                raise InputError(
+                    f"topology {self.name}: cable {cable.a}-{cable.b} has rate {cable.rate_bps}; "
+                    "a rate must be positive"
+                )
+        for host in self.hosts:
+            if degree[host] != 1:
+                raise InputError(f"topology {self.name}: host {host} has {degree[host]} cables; a host has one")
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """Every directed link; cable i gives links 2i (a to b) and 2i+1 (b to a)."""
+        found: list[Link] = []
+        for cable in self.cables:
+            for src, dst in ((cable.a, cable.b), (cable.b, cable.a)):
+                found.append(Link(len(found), src, dst, cable.rate_bps, cable.kind))
+        return tuple(found)
+
+    @cached_property
+    def capacity_Bps(self) -> tuple[float, ...]:
+        """Payload bytes per second of each link, in the order of `links`."""
+        return tuple(payload_rate_Bps(link.rate_bps, self.mtu_bytes) for link in self.links)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form; `from_dict` reads it back."""
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> Network:
+        """Read the JSON form (InputError where it is malformed)."""
+        try:
+            return Network(
+                name=data["name"],
+                hosts=tuple(data["hosts"]),
+                switches=tuple(data["switches"]),
+                cables=tuple(Cable(**cable) for cable in data["cables"]),
+                mtu_bytes=data["mtu_bytes"],
+                parameters=data["parameters"],
+            )
+        except (KeyError, TypeError) as error:
+            raise InputError(f"not a network description: {error!r}") from error
+
+    @cached_property
+    def _neighbours(self) -> dict[str, list[Link]]:
+        out: dict[str, list[Link]] = {node: [] for node in (*self.hosts, *self.switches)}
+        for link in self.links:
+            out[link.src].append(link)
+        return out
+
+    @cached_property
+    def edge_switch(self) -> dict[str, str]:
+        """The switch that each host is attached to."""
+        return {host: self._neighbours[host][0].dst for host in self.hosts}
+
+    def path(self, src: str, dst: str) -> tuple[int, ...]:
+        """Indices of the links from host `src` to host `dst`, empty where they are the same host.
+
+        The path is a shortest one. Among equals the choice is spread by *destination* (as the
+        controller forwards by destination), fixed for a given topology, and free of loops.
+        Raises InputError where there is none.
+        """
+        if src == dst:
+            return ()
+        tree = self._next_hop_towards(dst)
+        hops, node = [], src
+        while node != dst:
+            if node not in tree:
+                raise InputError(f"topology {self.name}: no path from {src} to {dst}")
+            hops.append(tree[node].index)
+            node = tree[node].dst
+        return tuple(hops)
+
+    def next_hops(self, dst: str) -> dict[str, str]:
+        """For every node but `dst`, the next node towards host `dst`: what switches forward by."""
+        return {node: link.dst for node, link in self._next_hop_towards(dst).items()}
+
+    @cached_property
+    def _trees(self) -> dict[str, dict[str, Link]]:
+        return {}
+
+    def _next_hop_towards(self, dst: str) -> dict[str, Link]:
+        if dst in self._trees:
+            return self._trees[dst]
+        if dst not in self.hosts:
+            raise InputError(f"topology {self.name}: unknown host {dst!r}")
+        distance = {dst: 0}
+        queue = deque([dst])
+        while queue:
+            node = queue.popleft()
+            for link in self._neighbours[node]:
+                if link.dst not in distance and (link.dst not in self.hosts):
+                    distance[link.dst] = distance[node] + 1
+                    queue.append(link.dst)
+        for host, switch in self.edge_switch.items():
+            if host != dst and switch in distance:
+                distance[host] = distance[switch] + 1
+        spread = self.hosts.index(dst)
+        tree = {}
+        for node, hops in distance.items():
+            nearer = [link for link in self._neighbours[node] if distance.get(link.dst, 1 << 30) == hops - 1]
+            if node != dst and nearer:
+                tree[node] = nearer[spread % len(nearer)]
+        self._trees[dst] = tree
+        return tree

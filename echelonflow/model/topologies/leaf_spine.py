@@ -1,0 +1,28 @@
+"""A two-tier Clos network: every leaf switch has one cable to every spine switch."""
+
+from __future__ import annotations
+
+from echelonflow.model.network import Cable, Network
+
+
+def build(
+    *,
+    leaves: int,
+    spines: int,
+    hosts_per_leaf: int,
+    rate_bps: float,
+    fabric_rate_bps: float | None = None,
+    mtu_bytes: int = 1500,
+) -> Network:
+    """Hosts h1..hN in order of leaves l1..; spines p1... Hosts' links have `rate_bps`.
+
+    A leaf-to-spine cable has `fabric_rate_bps`; by default enough that the fabric does not block
+    (`rate_bps * hosts_per_leaf / spines`).
+    """
+    leaf_names = tuple(f"l{i + 1}" for i in range(leaves))
+    spine_names = tuple(f"p{i + 1}" for i in range(spines))
+    hosts = tuple(f"h{i + 1}" for i in range(leaves * hosts_per_leaf))
+    fabric = fabric_rate_bps or rate_bps * hosts_per_leaf / spines
+    cables = [Cable(h, leaf_names[i // hosts_per_leaf], rate_bps, kind="edge") for i, h in enumerate(hosts)]
+    cables += [Cable(leaf, spine, fabric, kind="fabric") for leaf in leaf_names for spine in spine_names]
+    return Network("leaf-spine", hosts, (*leaf_names, *spine_names), tuple(cables), mtu_bytes)

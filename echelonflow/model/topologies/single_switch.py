@@ -1,0 +1,12 @@
+"""All hosts on one switch; the only contention is at the hosts' own links."""
+
+from __future__ import annotations
+
+from echelonflow.model.network import Cable, Network
+
+
+def build(*, hosts: int, rate_bps: float, mtu_bytes: int = 1500) -> Network:
+    """`hosts` hosts h1, h2, ... on switch s1, each with a link of `rate_bps`."""
+    names = tuple(f"h{i + 1}" for i in range(hosts))
+    cables = tuple(Cable(host, "s1", rate_bps, kind="edge") for host in names)
+    return Network("single-switch", names, ("s1",), cables, mtu_bytes)

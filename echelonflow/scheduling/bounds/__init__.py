@@ -1,0 +1,24 @@
+"""Yardsticks: what no scheduler can beat, so that a policy's result can be read as a distance.
+
+Flows whose releases are known (`FlowSet`), the exact optimum of one group (`one_group`), a lower bound on the
+weighted sum of tardiness of several (`several`), and one on iteration times of whole jobs (`iterations`).
+Linear programs are solved by HiGHS through scipy, which is loaded when the first one is.
+"""
+
+from __future__ import annotations
+
+from echelonflow.scheduling.bounds.flow_set import FlowSet, of_jobs, of_snapshot
+from echelonflow.scheduling.bounds.iterations import IterationBound, iteration_bound
+from echelonflow.scheduling.bounds.one_group import exact_tardiness_s
+from echelonflow.scheduling.bounds.several import SumBound, sum_of_tardiness
+
+__all__ = [
+    "FlowSet",
+    "IterationBound",
+    "SumBound",
+    "exact_tardiness_s",
+    "iteration_bound",
+    "of_jobs",
+    "of_snapshot",
+    "sum_of_tardiness",
+]

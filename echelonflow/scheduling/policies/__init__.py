@@ -1,0 +1,189 @@
+"""Scheduling policies by name, one file each.
+
+A policy module has a function `allocate(snapshot, *, option=default, ...) -> Allocation`, pure: it reads
+nothing but the snapshot. Each option's annotation is a `Literal` of the words it accepts, or `float`, or
+`int`. `ENFORCER` says what expresses it on real packets unless an experiment says otherwise: "priority"
+(its order) or "rate" (its rates).
+
+What a policy promises, it says in module constants (left out: no promise, see `Promises`): `KNOWS_SIZES = False`,
+`WORK_CONSERVING = True`, `STARVATION_FREE = True`. The first is enforced: such a policy gets snapshots without sizes.
+A function `validate(**options)` may refuse options whose values make no sense (InputError).
+A function `memory(**options)` may make what one loaded policy keeps from decision to decision (None: nothing), which
+`allocate` then gets as `memory=`; its `counters()` are shown with a run. Nothing else outlives a decision.
+
+A user's own policy is such a module in a file anywhere, named by its path: "./mine.py(option=value)".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from echelonflow import plugins
+from echelonflow.errors import EchelonError, InputError, PolicyError
+from echelonflow.scheduling import user_file
+from echelonflow.scheduling.allocation import Allocation, check
+from echelonflow.scheduling.snapshot import Snapshot
+
+ENFORCERS = ("priority", "rate")
+
+
+def _nothing_held() -> None:
+    """What most policies give back."""
+
+
+def _nothing_counted() -> Mapping[str, int]:
+    """What policies without memory count."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Promises:
+    """What a policy says of itself. Contract tests hold every policy to it."""
+
+    knows_sizes: bool = True
+    """False: it is never shown a size (remaining, pending, alone), so nothing it decides can depend on one."""
+    work_conserving: bool = False
+    """No link idles that a flow could use."""
+    starvation_free: bool = False
+    """A flow finishes in bounded time, whatever comes after it."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy with its options bound. `name` is the text that the user gave.
+
+    One that is `apart` is answered by another process, which takes time: call it where waiting does no harm.
+    `close` gives back what it holds. `counters` says what its memory counted so far (empty: it has none).
+    """
+
+    name: str
+    enforcer: str
+    summary: str
+    _allocate: Callable[[Snapshot], Allocation]
+    apart: bool = False
+    close: Callable[[], None] = _nothing_held
+    promises: Promises = Promises()
+    counters: Callable[[], Mapping[str, int]] = _nothing_counted
+
+    def __call__(self, snapshot: Snapshot) -> Allocation:
+        """Decide; raises PolicyError, naming the policy, if it raises or its answer cannot be carried."""
+        try:
+            allocation = self._allocate(snapshot)
+        except EchelonError:
+            raise
+        except Exception as error:
+            raise PolicyError(f"policy {self.name} raised {type(error).__name__}: {error}") from error
+        if not isinstance(allocation, Allocation):
+            raise PolicyError(f"policy {self.name} returned {type(allocation).__name__}, not an Allocation")
+        check(allocation, snapshot, self.name)
+        return allocation
+
+
+def names() -> list[str]:
+    """Every policy that can be named."""
+    return plugins.names(sys.modules[__name__])
+
+
+def load(text: str) -> Policy:
+    """The policy named by `text`, such as "coflow(grouping=group)" or "./mine.py" (InputError if it makes no sense)."""
+    if user_file.is_named(text):
+        path, options = user_file.parse(text)
+        return bind(user_file.load(path), text, options)
+    name, options = plugins.parse_call(text)
+    return bind(plugins.load(sys.modules[__name__], name, "policy"), text, options)
+
+
+def bind(module: ModuleType, text: str, options: dict[str, str]) -> Policy:
+    """A Policy from a module that has `allocate`, with options given as text."""
+    allocate: Any = getattr(module, "allocate", None)
+    if not callable(allocate):
+        where = module.__file__ if user_file.is_named(text) else module.__name__
+        raise InputError(f"policy {text}: {where} has no function allocate(snapshot)")
+    enforcer = getattr(module, "ENFORCER", "priority")
+    if enforcer not in ENFORCERS:
+        raise InputError(f"policy {text}: ENFORCER is {enforcer!r}; it must be one of {', '.join(ENFORCERS)}")
+    values = {key: _option(text, allocate, key, value) for key, value in options.items()}
+    _validate(module, text, values)
+    summary = (inspect.getdoc(module) or "").partition("\n")[0]
+    promises = _promises(module, text)
+    counters = _nothing_counted
+    remember = getattr(module, "memory", None)
+    if callable(remember) and (memory := remember(**values)) is not None:
+        values["memory"] = memory
+        counters = memory.counters
+
+    def freely(snapshot: Snapshot) -> Allocation:
+        answer: Allocation = allocate(snapshot, **values)
+        return answer
+
+    def blindly(snapshot: Snapshot) -> Allocation:
+        # A size that is read all the same is not a number: an order made of it is refused here, a rate by `check`.
+        with np.errstate(invalid="raise"):
+            answer: Allocation = allocate(snapshot.without_sizes(), **values)
+            return answer
+
+    decide = freely if promises.knows_sizes else blindly
+    return Policy(text, enforcer, summary, decide, promises=promises, counters=counters)
+
+
+def _promises(module: ModuleType, text: str) -> Promises:
+    fields = dataclasses.fields(Promises)
+    said: dict[str, Any] = {field.name: getattr(module, field.name.upper(), field.default) for field in fields}
+    for name, value in said.items():
+        if not isinstance(value, bool):
+            raise InputError(f"policy {text}: {name.upper()} is {value!r}; it must be True or False")
+    return Promises(**said)
+
+
+def _validate(module: ModuleType, text: str, values: dict[str, Any]) -> None:
+    validate = getattr(module, "validate", None)
+    if validate is None:
+        return
+    try:
+        validate(**values)
+    except InputError as error:
+        raise InputError(f"policy {text}: {error}") from None
+
+
+def options_of(name: str) -> dict[str, str]:
+    """Options of a policy: name to a description of its values and default."""
+    module = plugins.load(sys.modules[__name__], name, "policy")
+    hints = typing.get_type_hints(module.allocate)
+    return {
+        option.name: f"{_values(hints[option.name])} (default {option.default})" for option in _options(module.allocate)
+    }
+
+
+def _options(allocate: Any) -> list[inspect.Parameter]:
+    """The parameters of a policy that a user may give: all but the snapshot and what is remembered."""
+    return [p for p in list(inspect.signature(allocate).parameters.values())[1:] if p.name != "memory"]
+
+
+def _values(hint: Any) -> str:
+    return "|".join(map(str, typing.get_args(hint))) or str(hint.__name__)
+
+
+def _option(text: str, allocate: Any, key: str, value: str) -> Any:
+    known = [option.name for option in _options(allocate)]
+    if key not in known:
+        there = ", ".join(known) or "none"
+        raise InputError(f"policy {text}: unknown option {key!r}; there is: {there}")
+    hint = typing.get_type_hints(allocate).get(key, str)
+    words = typing.get_args(hint)
+    if words:
+        if value not in words:
+            raise InputError(f"policy {text}: {key} is {value!r}; it must be one of {', '.join(map(str, words))}")
+        return value
+    try:
+        return hint(value)
+    except ValueError:
+        raise InputError(f"policy {text}: {key} is {value!r}; it must be a {hint.__name__}") from None

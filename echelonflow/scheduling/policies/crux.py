@@ -1,0 +1,40 @@
+"""Priority by GPU intensity, as Crux does it: the job that keeps most GPU time busy per second of network goes first.
+
+Crux (SIGCOMM '24, sections 3 and 4.2): a job's intensity is the computation of one iteration over the time that its
+traffic takes on its worst link, I = W / t; serving the most intense first wastes the least GPU time. Here W is
+GPU-seconds as declared (`jobs.compute_s`) and t is `jobs.alone_s`. Left out: Crux's correction factor, measured between
+pairs of jobs, for iterations that overlap computation and traffic; its choice of paths; its compression to few classes,
+which the controller's own folding replaces. A job that declared no computation comes last. Equal intensities go by the
+order in which jobs were named; the flows of a job share fairly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from echelonflow.model.arrays import Ints
+from echelonflow.scheduling.allocation import Allocation
+from echelonflow.scheduling.fill import dense_rank, stages_of
+from echelonflow.scheduling.greedy import greedy
+from echelonflow.scheduling.snapshot import Snapshot
+
+ENFORCER = "priority"
+WORK_CONSERVING = True
+
+_STEPS_PER_E = 1e9
+"""Intensities are ordered by their logarithm in such steps: a difference of 1e-9 of one is rounding."""
+
+
+def allocate(snapshot: Snapshot) -> Allocation:
+    """Jobs by GPU intensity, the largest first; fair within a job."""
+    job = snapshot.groups.job[snapshot.group]
+    rank = dense_rank([-_intensity(snapshot)[job], snapshot.jobs.id[job]])
+    return Allocation(greedy(snapshot, stages_of(rank)), rank)
+
+
+def _intensity(snapshot: Snapshot) -> Ints:
+    """Logarithm of W / t of each job, in whole steps; below all others where no computation was declared."""
+    jobs = snapshot.jobs
+    declared = jobs.compute_s > 0
+    logarithm = np.log(np.where(declared, jobs.compute_s, 1.0)) - np.log(jobs.alone_s)
+    return np.where(declared, np.rint(logarithm * _STEPS_PER_E), -(2.0**62)).astype(np.int64)

@@ -1,0 +1,22 @@
+"""Earliest ideal finish first, without groups: what EchelonFlow is without its EchelonFlows.
+
+Earliest due date first (Jackson 1955; Liu and Layland, JACM 1973) over the ideal finish times of all flows of all
+jobs. Flows with the same ideal finish time are a stage and finish together, as they do within an EchelonFlow, so
+with one group this is EchelonFlow's strict form; the difference with several is what the order of groups brings.
+"""
+
+from __future__ import annotations
+
+from echelonflow.scheduling.allocation import Allocation
+from echelonflow.scheduling.fill import dense_rank, quantised, serve_in_order, stages_of
+from echelonflow.scheduling.snapshot import Snapshot
+
+ENFORCER = "priority"
+WORK_CONSERVING = True
+STARVATION_FREE = True
+
+
+def allocate(snapshot: Snapshot) -> Allocation:
+    """Stages of equal ideal finish time, in its order."""
+    rank = dense_rank([quantised(snapshot.ideal_finish_s)])
+    return Allocation(serve_in_order(snapshot, stages_of(rank)), rank)

@@ -1,0 +1,24 @@
+"""Shortest remaining first, flow by flow: the flow with the fewest bytes left is served first.
+
+Optimal for the mean completion time of flows on one link (Schrage, Operations Research 1968); on a network it is
+what pFabric (SIGCOMM '13, section 3) and PDQ (SIGCOMM '12, section 2) approximate. It knows all sizes and nothing of
+groups. A long flow waits for as long as shorter ones keep coming.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from echelonflow.scheduling.allocation import Allocation
+from echelonflow.scheduling.fill import dense_rank, stages_of
+from echelonflow.scheduling.greedy import greedy
+from echelonflow.scheduling.snapshot import Snapshot
+
+ENFORCER = "priority"
+WORK_CONSERVING = True
+
+
+def allocate(snapshot: Snapshot) -> Allocation:
+    """Flows by remaining bytes, whole bytes: parts of one are rounding."""
+    rank = dense_rank([np.rint(snapshot.remaining_bytes).astype(np.int64), snapshot.flow_id])
+    return Allocation(greedy(snapshot, stages_of(rank)), rank)

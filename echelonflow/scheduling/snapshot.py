@@ -1,0 +1,120 @@
+"""What a policy sees: every released, unfinished flow at one instant, as arrays.
+
+Arrays, not objects, because a snapshot may carry 100,000 flows. n flows, g EchelonFlows, c Coflows,
+j jobs, L links. Ragged data (paths, pending bytes) is in compressed rows: row i of `path_link` is
+`path_link[path_start[i]:path_start[i + 1]]`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from echelonflow.model.arrays import Floats, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class GroupTable:
+    """The EchelonFlows that have a flow in the snapshot; one row each, g rows."""
+
+    id: Ints
+    """Stable ids: ties are broken by the smaller one, whatever the order of rows."""
+    weight: Floats
+    reference_s: Floats
+    """Reference time r: release of the head flow less its offset (earliest estimate until it is released)."""
+    incurred_tardiness_s: Floats
+    """Largest tardiness among the group's finished flows; minus infinity where none has finished."""
+    job: Ints
+    """g rows of `jobs`."""
+    span_s: Floats
+    """Largest offset of the group's flows: its last ideal finish is reference_s + span_s."""
+    alone_s: Floats
+    """Seconds that all bytes of the group, sent or not, need at its slowest link if nothing else is on it."""
+    pending_start: Ints
+    """g + 1 entries; declared but unreleased bytes of the group, by link, in compressed rows."""
+    pending_link: Ints
+    pending_bytes: Floats
+
+    def weight_of_jobs(self, jobs: int) -> Floats:
+        """The largest weight among the groups of each of `jobs` jobs."""
+        largest: Floats = np.zeros(jobs)
+        np.maximum.at(largest, self.job, self.weight)
+        return largest
+
+
+@dataclass(frozen=True, eq=False)
+class CoflowTable:
+    """The Coflows (collective grouping) that have a flow in the snapshot; one row each, c rows."""
+
+    id: Ints
+    weight: Floats
+    arrival_s: Floats
+    """Release of the Coflow's first flow."""
+    sent_bytes: Floats
+    """Bytes that the Coflow's flows have sent, finished ones included: all that a policy without foresight knows."""
+
+
+@dataclass(frozen=True, eq=False)
+class JobTable:
+    """The jobs that have a flow in the snapshot; one row each, j rows."""
+
+    id: Ints
+    compute_s: Floats
+    """GPU-seconds of computation in one iteration, over all ranks; 0 where nobody declared it."""
+    alone_s: Floats
+    """Seconds that the bytes of one iteration need at the job's slowest link if nothing else is on it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The state of the network at `now_s`. Sizes are payload bytes, rates payload bytes per second."""
+
+    now_s: float
+    flow_id: Ints
+    """n stable ids, unique; the order of rows carries no meaning."""
+    remaining_bytes: Floats
+    """n, positive."""
+    sent_bytes: Floats
+    release_s: Floats
+    ideal_finish_s: Floats
+    group: Ints
+    """n rows of `groups`."""
+    coflow: Ints
+    """n rows of `coflows`."""
+    path_start: Ints
+    path_link: Ints
+    capacity_Bps: Floats
+    """L, positive; what a link can carry in payload, not its line rate."""
+    groups: GroupTable
+    coflows: CoflowTable
+    jobs: JobTable
+    link_names: tuple[str, ...] = ()
+    """Names for messages; empty or L long."""
+
+    @property
+    def flows(self) -> int:
+        return len(self.flow_id)
+
+    @property
+    def links(self) -> int:
+        return len(self.capacity_Bps)
+
+    def link_name(self, link: int) -> str:
+        return self.link_names[link] if self.link_names else f"link {link}"
+
+    def without_sizes(self) -> Snapshot:
+        """The same with every size, and every time that follows from one, not a number: what was sent stays known."""
+        groups = dataclasses.replace(
+            self.groups,
+            alone_s=np.full_like(self.groups.alone_s, np.nan),
+            pending_bytes=np.full_like(self.groups.pending_bytes, np.nan),
+        )
+        jobs = dataclasses.replace(self.jobs, alone_s=np.full_like(self.jobs.alone_s, np.nan))
+        unknown = np.full_like(self.remaining_bytes, np.nan)
+        return dataclasses.replace(self, remaining_bytes=unknown, groups=groups, jobs=jobs)
+
+    def hop_flow(self) -> Ints:
+        """For every entry of `path_link`, the row of the flow it belongs to."""
+        return np.repeat(np.arange(self.flows, dtype=np.int64), np.diff(self.path_start))

@@ -1,0 +1,88 @@
+"""From a placed job to the declarations of its groups, with the ports that name its connections."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from echelonflow.errors import InputError
+from echelonflow.model.dag import Job
+from echelonflow.wire.classes import FLOW_QUEUES
+from echelonflow.wire.messages import Declare, FlowDeclaration
+
+DATA_PORT = 5001
+"""First port that receivers listen on. Run k of an emulation uses DATA_PORT + k, so that no connection is reused."""
+FIRST_SOURCE_PORT = 10_000
+MAX_FLOWS = 50_000
+"""Of one host, per iteration: as many as there are ports."""
+
+
+def declarations(jobs: Sequence[Job], run_index: int = 0) -> list[Declare]:
+    """The groups of all jobs in order, each flow with a TCP source port that no other flow of its host has.
+
+    Ports are dealt so that flows that meet at an egress are in queues of their own there (`_Ports`). Flows between
+    ranks on one host are left out: they do not touch the network. Raises InputError where a host has more
+    flows than ports.
+    """
+    found = []
+    ports = _Ports(len(jobs))
+    for place, job in enumerate(jobs):
+        compute_s = math.fsum(step.duration_s for step in job.dag.computes)
+        flows: dict[str, list[FlowDeclaration]] = {group.name: [] for group in job.dag.groups}
+        for index, transfer in enumerate(job.dag.transfers):
+            if job.is_local(transfer):
+                continue
+            src, dst = job.hosts_of(transfer)
+            flows[transfer.group].append(
+                FlowDeclaration(
+                    flow=transfer.name,
+                    index=index,
+                    coflow=transfer.coflow,
+                    src_host=src,
+                    dst_host=dst,
+                    size_bytes=transfer.size_bytes,
+                    offset_s=job.dag.offset_s[transfer.name],
+                    src_port=ports.deal(place, src, dst),
+                    dst_port=DATA_PORT + run_index,
+                )
+            )
+        for group in job.dag.groups:
+            if flows[group.name]:
+                weight = group.weight * job.weight
+                found.append(Declare(job.name, group.name, group.kind, weight, tuple(flows[group.name]), compute_s))
+    return found
+
+
+class _Ports:
+    """Deals source ports, whose low bits tell the queues of a class apart (`FLOW_QUEUES`).
+
+    Flows that share a queue get one share between them. Those of different jobs never share one, as long as there are
+    no more jobs than queues: which of them meet, nobody knows. Those of one job, dealt in the order of its
+    DAG, are in the queue that was dealt longest ago where they leave and where they arrive.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._dealt: dict[str, int] = {}
+        """By end of a cable: how many flows have been dealt there."""
+        self._last: dict[str, list[int]] = {}
+        """By end of a cable and queue: the number of the flow dealt last."""
+        self._used: dict[str, list[int]] = {}
+        """By host and queue: how many ports are taken."""
+
+    def deal(self, job: int, src: str, dst: str) -> int:
+        """A port of `src` for a flow to `dst` of the job in place `job` (InputError where none is left)."""
+        out, into = f"{src}>", f">{dst}"
+        used = self._used.setdefault(src, [0] * FLOW_QUEUES)
+        last_out, last_into = (self._last.setdefault(end, [-FLOW_QUEUES] * FLOW_QUEUES) for end in (out, into))
+        dealt_out, dealt_into = self._dealt.get(out, 0), self._dealt.get(into, 0)
+        most = MAX_FLOWS // FLOW_QUEUES
+        own, every = range(job % FLOW_QUEUES, FLOW_QUEUES, self._jobs), range(FLOW_QUEUES)
+        free = [queue for queue in own if used[queue] < most] or [queue for queue in every if used[queue] < most]
+        if not free:
+            raise InputError(f"host {src} sends more than {MAX_FLOWS} flows per iteration, which need as many ports")
+        queue = max(free, key=lambda queue: min(dealt_out - last_out[queue], dealt_into - last_into[queue]))
+        last_out[queue], last_into[queue] = dealt_out, dealt_into
+        self._dealt[out], self._dealt[into] = dealt_out + 1, dealt_into + 1
+        used[queue] += 1
+        return FIRST_SOURCE_PORT + FLOW_QUEUES * (used[queue] - 1) + queue

@@ -1,0 +1,1 @@
+"""Every picture; the only place that knows matplotlib."""

@@ -1,0 +1,184 @@
+"""The paper's Fig. 2 as measured: computations and flows of every host over time, one panel per policy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib.collections import PolyCollection
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from echelonflow.model.dag import Job
+from echelonflow.records.run_record import RunRecord
+from results.metrics import iteration_rows
+from results.pictures import style
+from results.pictures.lanes import lanes
+
+FLOW_COLOURS = (style.SKY, style.BLUE)
+"""Flows of neighbouring groups alternate, so that where one ends and the next begins is seen."""
+_LANE_SHARE = 0.86
+_ROW_IN = 0.34
+_MOST_HEIGHT_IN = 40.0
+_POINTS_PER_LETTER = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The part of a run that is drawn: one iteration of every job, from `start_s` to `finish_s`."""
+
+    iteration: int
+    start_s: float
+    finish_s: float
+
+
+def shown_iteration(jobs: Sequence[Job]) -> int:
+    """The iteration that pictures show: the second where there is one (the first has no previous one to wait for)."""
+    return min(1, min(job.iterations for job in jobs) - 1)
+
+
+def window(run: RunRecord, jobs: Sequence[Job]) -> Window | None:
+    """Where the shown iteration lies in `run`; None if the run did not complete it."""
+    rows = [row for row in iteration_rows(run, jobs) if row.iteration == shown_iteration(jobs)]
+    if not rows:
+        return None
+    return Window(rows[0].iteration, min(row.start_s for row in rows), max(row.finish_s for row in rows))
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    start_s: float
+    finish_s: float
+    row: int
+    lane: int
+    of_lanes: int
+    colour: str
+    text: str
+
+
+def draw_gantt(path: Path, runs: Sequence[RunRecord], jobs: Sequence[Job]) -> bool:
+    """Draw the shown iteration of each run; returns False, and draws nothing, if none completed it.
+
+    Time 0 is the start of the iteration. A flow's bar goes from its first byte to its last, after a thin line
+    from its release. What one host sends at the same time is drawn in lanes.
+    """
+    parts = [(run, part) for run in runs if (part := window(run, jobs)) is not None]
+    if not parts:
+        return False
+    rows = _rows(parts[0][0])
+    height_in = min(len(parts) * (len(rows) * _ROW_IN + 0.5) + 0.8, _MOST_HEIGHT_IN)
+    longest_s = max(part.finish_s - part.start_s for _, part in parts)
+    with style.picture(path, height_in) as figure:
+        axes = figure.subplots(len(parts), 1, sharex=True, squeeze=False)[:, 0]
+        for ax, (run, part) in zip(axes, parts, strict=True):
+            _panel(ax, run, part, rows, longest_s)
+        axes[-1].set_xlabel(f"time since the start of iteration {parts[0][1].iteration} (s)")
+        figure.legend(handles=_legend(runs), loc="outside lower center", ncols=6)
+    return True
+
+
+def _rows(run: RunRecord) -> list[tuple[str, str]]:
+    """(host, "compute" or "sends") for every row, from above."""
+    senders = {f.src_host for f in run.flows}
+    hosts = sorted({c.host for c in run.computes} | senders, key=_natural)
+    return [(host, what) for host in hosts for what in ("compute", "sends") if what == "compute" or host in senders]
+
+
+def _natural(name: str) -> tuple[int, str]:
+    return len(name), name
+
+
+def _panel(ax: Any, run: RunRecord, part: Window, rows: Sequence[tuple[str, str]], longest_s: float) -> None:
+    bars = _compute_bars(run, part, rows) + _flow_bars(ax, run, part, rows)
+    corners = []
+    for bar in bars:
+        low, high = _span(bar.row, bar.lane, bar.of_lanes)
+        corners.append([(bar.start_s, low), (bar.start_s, high), (bar.finish_s, high), (bar.finish_s, low)])
+        _label(ax, bar, (low + high) / 2, longest_s)
+    colours = [bar.colour for bar in bars]
+    ax.add_collection(PolyCollection(corners, facecolors=colours, edgecolors="white", linewidths=0.6))
+    for row, (_, what) in enumerate(rows):
+        if row and what == "compute":
+            ax.axhline(row - 0.5, color="#bbbbbb", linewidth=0.8)
+    end_s = part.finish_s - part.start_s
+    ax.axvline(end_s, color=style.BLACK, linewidth=1.0, linestyle=(0, (4, 2)))
+    ax.set_title(f"{run.policy}: iteration takes {end_s:.3f} s")
+    ax.set_yticks(range(len(rows)), [f"{host} {what}" for host, what in rows])
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.set_xlim(0, longest_s * 1.02)
+    ax.grid(visible=False, axis="y")
+
+
+def _span(row: int, lane: int, of_lanes: int) -> tuple[float, float]:
+    """Lower and upper edge of a lane of a row."""
+    height = _LANE_SHARE / of_lanes
+    low = row - _LANE_SHARE / 2 + lane * height
+    return low, low + height
+
+
+def _compute_bars(run: RunRecord, part: Window, rows: Sequence[tuple[str, str]]) -> list[_Bar]:
+    row_of = {key: i for i, key in enumerate(rows)}
+    ranks: dict[str, list[tuple[str, int]]] = {}
+    mine = [c for c in run.computes if c.iteration == part.iteration]
+    for c in mine:
+        here = ranks.setdefault(c.host, [])
+        if (c.job, c.rank) not in here:
+            here.append((c.job, c.rank))
+    return [
+        _Bar(
+            c.start_s - part.start_s, c.finish_s - part.start_s, row_of[c.host, "compute"],
+            ranks[c.host].index((c.job, c.rank)), len(ranks[c.host]),
+            style.KIND_COLOURS.get(c.kind, style.GREY), c.step,
+        )
+        for c in mine
+    ]  # fmt: skip
+
+
+def _flow_bars(ax: Any, run: RunRecord, part: Window, rows: Sequence[tuple[str, str]]) -> list[_Bar]:
+    """Bars of flows; draws the thin lines from release to first byte as well."""
+    bars = []
+    groups: dict[tuple[str, str], int] = {}
+    for f in run.flows:
+        groups.setdefault((f.job, f.group), len(groups))
+    for row, (host, what) in enumerate(rows):
+        mine = [
+            f for f in run.flows
+            if f.src_host == host and f.iteration == part.iteration and not math.isnan(f.finish_s)
+        ]  # fmt: skip
+        if what != "sends" or not mine:
+            continue
+        places = lanes([(f.release_s, f.finish_s) for f in mine])
+        for lane, f in zip(places, mine, strict=True):
+            colour = FLOW_COLOURS[groups[f.job, f.group] % 2]
+            bar = _Bar(f.start_s - part.start_s, f.finish_s - part.start_s, row, lane, max(places) + 1, colour, f.flow)
+            bars.append(bar)
+            middle = sum(_span(row, lane, bar.of_lanes)) / 2
+            ax.plot([f.release_s - part.start_s, bar.start_s], [middle, middle], color=colour, linewidth=1.2)
+    return bars
+
+
+def _label(ax: Any, bar: _Bar, y: float, longest_s: float) -> None:
+    """The step's name on its bar, where there is room for it."""
+    width_points = (bar.finish_s - bar.start_s) / longest_s * style.WIDTH_IN * 0.85 * 72
+    size = min(7.5, 20.0 / bar.of_lanes)
+    if width_points < _POINTS_PER_LETTER * len(bar.text) * size / 7.5 or size < 4:
+        return
+    dark = bar.colour == style.BLUE
+    ax.text(
+        (bar.start_s + bar.finish_s) / 2, y, bar.text,
+        ha="center", va="center", fontsize=size, color="white" if dark else "black", clip_on=True,
+    )  # fmt: skip
+
+
+def _legend(runs: Sequence[RunRecord]) -> list[Any]:
+    kinds = sorted({c.kind for run in runs for c in run.computes})
+    handles: list[Any] = [Patch(color=style.KIND_COLOURS.get(kind, style.GREY), label=kind) for kind in kinds]
+    groups = {(f.job, f.group) for run in runs for f in run.flows}
+    handles.append(Patch(color=FLOW_COLOURS[0], label="flow"))
+    if len(groups) > 1:
+        handles.append(Patch(color=FLOW_COLOURS[1], label="flow of another group"))
+    handles.append(Line2D([], [], color=style.BLACK, linestyle=(0, (4, 2)), label="end of iteration"))
+    return handles

@@ -1,0 +1,166 @@
+"""Pictures of measured numbers: throughput by class, tardiness of flows, times by policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from echelonflow.model.dag import Job
+from echelonflow.records.run_record import RunRecord
+from echelonflow.wire.classes import class_of_dscp
+from results.flows import Floats
+from results.metrics import flow_rows
+from results.pictures import style
+from results.pictures.gantt import shown_iteration
+from results.summary import PolicyResult, Summary
+
+MOST_FLOWS_BY_NAME = 40
+"""With more flows than this in an iteration, their tardiness is drawn as a distribution."""
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """What arrived at all hosts in the shown iteration of one run, by DSCP."""
+
+    policy: str
+    edges_s: Floats
+    """Bounds of the bins, since the start of the iteration."""
+    rate_Bps: Mapping[int, Floats]
+
+
+def draw_throughput(path: Path, runs: Sequence[Throughput]) -> bool:
+    """Stacked payload throughput per traffic class, one panel per policy; False if there is nothing to draw."""
+    if not runs:
+        return False
+    marks = sorted({dscp for run in runs for dscp in run.rate_Bps}, key=class_of_dscp)
+    colours = dict(zip(marks, style.class_colours(len(marks)), strict=True))
+    with style.picture(path, 1.5 * len(runs) + 0.9) as figure:
+        axes = figure.subplots(len(runs), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+        for ax, run in zip(axes, runs, strict=True):
+            below = np.zeros_like(run.edges_s[1:])
+            for dscp in marks:
+                rate = run.rate_Bps.get(dscp)
+                if rate is None:
+                    continue
+                top = below + rate * 8e-6
+                ax.stairs(top, run.edges_s, baseline=below, fill=True, color=colours[dscp], linewidth=0)
+                below = top
+            ax.set_title(run.policy)
+            ax.set_ylabel("Mbit/s")
+        axes[0].set_ylim(bottom=0)
+        axes[-1].set_xlim(0, max(float(run.edges_s[-1]) for run in runs))
+        axes[-1].set_xlabel("time since the start of the iteration (s); payload that arrived at all hosts together")
+        handles = [_patch(colours[d], f"class {class_of_dscp(d)} (DSCP {d})") for d in marks]
+        figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    return True
+
+
+def draw_tardiness(path: Path, runs: Sequence[RunRecord], jobs: Sequence[Job]) -> bool:
+    """Tardiness of the shown iteration's flows, by name or (many flows) as a distribution; False if there is none."""
+    iteration = shown_iteration(jobs)
+    order = [(job.name, t.name) for job in jobs for t in job.dag.transfers if not job.is_local(t)]
+    found: list[tuple[str, dict[tuple[str, str], float]]] = []
+    for run in runs:
+        late = {
+            (row.job, row.flow): row.tardiness_s
+            for row in flow_rows(run)
+            if row.iteration == iteration and row.tardiness_s is not None
+        }
+        found.append((run.policy, late))
+    if not any(late for _, late in found):
+        return False
+    several = len(jobs) > 1
+    names = [f"{job}/{flow}" if several else flow for job, flow in order]
+    crowded = len(order) <= MOST_FLOWS_BY_NAME and sum(map(len, names)) > 80
+    with style.picture(path, 3.4 + (0.075 * max(map(len, names)) if crowded else 0)) as figure:
+        ax = figure.subplots()
+        for i, (policy, late) in enumerate(found):
+            look: dict[str, Any] = {"color": style.PALETTE[i % len(style.PALETTE)], "label": policy}
+            if len(order) <= MOST_FLOWS_BY_NAME:
+                places = [n for n, key in enumerate(order) if key in late]
+                shift = (i - (len(found) - 1) / 2) * 0.12
+                marker = style.MARKERS[i % len(style.MARKERS)]
+                heights = [late[order[n]] for n in places]
+                ax.plot([n + shift for n in places], heights, marker, markersize=6, **look)
+            else:
+                values = np.sort(np.array(list(late.values()), dtype=float))
+                ax.step(values, np.arange(1, values.size + 1) / values.size, where="post", linewidth=1.6, **look)
+        if len(order) <= MOST_FLOWS_BY_NAME:
+            ax.set_xticks(range(len(order)), names, rotation=90 if crowded else 0)
+            ax.set_xlim(-0.5, len(order) - 0.5)
+            ax.axhline(0, color=style.GREY, linewidth=0.8)
+            ax.set_ylabel("tardiness (s)")
+            ax.set_xlabel(f"flow (iteration {iteration})")
+        else:
+            ax.set_xlabel(f"tardiness (s) of the {len(order)} flows of iteration {iteration}")
+            ax.set_ylabel("share of flows")
+            ax.set_ylim(0, 1)
+        ax.set_title("Finish of each flow less its ideal finish time")
+        figure.legend(loc="outside lower center", ncols=4)
+    return True
+
+
+def draw_times(path: Path, summary: Summary) -> bool:
+    """Iteration time, exposed communication and tardiness per policy, with intervals and predictions."""
+    jobs = list(dict.fromkeys(result.job for result in summary.results))
+    if not any(result.iteration_s is not None for result in summary.results):
+        return False
+    what = (
+        ("iteration_s", "iteration time (s)"),
+        ("exposed_s", "exposed communication (s)"),
+        ("tardiness_s", "tardiness (s)"),
+    )
+    policies = len({result.policy for result in summary.results})
+    with style.picture(path, (0.42 * policies + 0.75) * len(jobs) + 0.6) as figure:
+        grid = figure.subplots(len(jobs), len(what), sharey="row", squeeze=False)
+        for line, job in zip(grid, jobs, strict=True):
+            results = [result for result in summary.results if result.job == job]
+            for ax, (name, title) in zip(line, what, strict=True):
+                _times_panel(ax, results, name)
+                ax.set_xlabel(title)
+            line[0].set_yticks(range(len(results)), [result.policy for result in results])
+            line[0].set_ylim(len(results) - 0.4, -0.6)
+            line[0].set_title(job)
+        simulated = summary.backend == "fluid"
+        handles = [_patch(style.SKY, "simulated" if simulated else "measured: median, 95 % interval over runs")]
+        if not simulated:
+            handles.append(_diamond())
+        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    return True
+
+
+def _times_panel(ax: Any, results: Sequence[PolicyResult], name: str) -> None:
+    for y, result in enumerate(results):
+        found = getattr(result, name)
+        reach = 0.0
+        if found is not None:
+            ax.barh(y, found.median, height=0.62, color=style.SKY)
+            reach = found.median
+            if found.low is not None:
+                ax.plot([found.low, found.high], [y, y], color=style.BLACK, linewidth=1.4, marker="|", markersize=7)
+                reach = max(reach, found.high)
+        predicted = getattr(result.predicted, name) if result.predicted is not None else None
+        if predicted is not None:
+            ax.plot(predicted, y, "D", color=style.VERMILION, markersize=5, markeredgecolor="white", zorder=3)
+            reach = max(reach, predicted)
+        if found is not None:
+            ax.annotate(f"{found.median:.3f}", (reach, y), (6, 0), textcoords="offset points", va="center", fontsize=8)
+    ax.margins(x=0.22)
+    ax.set_xlim(left=min(0.0, ax.get_xlim()[0] if ax.get_xlim()[0] < 0 else 0.0))
+    ax.grid(visible=False, axis="y")
+
+
+def _patch(colour: Any, label: str) -> Any:
+    from matplotlib.patches import Patch
+
+    return Patch(color=colour, label=label)
+
+
+def _diamond() -> Any:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color=style.VERMILION, marker="D", linestyle="", markersize=5, label="fluid prediction")

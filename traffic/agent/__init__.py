@@ -1,0 +1,1 @@
+"""The agent of one emulated host: replays its part of the jobs over real TCP."""

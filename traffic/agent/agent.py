@@ -1,0 +1,295 @@
+"""One process per emulated host: replays the host's part of the jobs over real TCP.
+
+    python -m traffic.agent --plan DIR/raw/<label>/plan.json --host h1 --socket DIR/control.sock --records FILE
+
+Opens all connections, reports Ready, waits for Start, replays, reports Done. One thread and one epoll loop;
+what to do is decided in `traffic.agent.replay`, how bytes move in `traffic.agent.sender` and `traffic.agent.receiver`.
+Ends with 0, or with one line on standard error and 2 for a plan that cannot be carried out, 1 for anything
+that went wrong on the way; what was recorded until then is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import math
+import resource
+import select
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from echelonflow.errors import EXIT_FAILED, EXIT_VALID, EchelonError, InputError, RunError
+from echelonflow.wire.declare import DATA_PORT, declarations
+from echelonflow.wire.messages import FlowDeclaration, Setting
+from traffic.agent import connections
+from traffic.agent.api import EchelonFlowClient, connect
+from traffic.agent.connections import FlowName
+from traffic.agent.plan import Plan, read_plan
+from traffic.agent.receiver import IncomingFlow, ReceivedFlow
+from traffic.agent.record_file import RecordFile
+from traffic.agent.replay import Action, Computed, Replay
+from traffic.agent.sender import ACK_POLL_S, OutgoingFlow, SentFlow
+from traffic.agent.waiting import wait
+
+CONNECT_TIMEOUT_S = 20.0
+FAREWELL_S = 5.0
+"""How long the last messages may take to leave."""
+FRESH_S = 0.002
+"""Progress that was reported no longer ago need not be reported again: where many flows end at once, each would ask."""
+
+
+class Agent:
+    """The replay of `plan` on `host`, told by and telling the coordinator at `socket_path`."""
+
+    def __init__(
+        self, plan: Plan, host: str, socket_path: Path, records: RecordFile, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        if host not in plan.addresses:
+            raise InputError(f"the plan has no host {host!r}; there is: {', '.join(plan.addresses)}")
+        self._plan = plan
+        self._host = host
+        self._clock = clock
+        self._records = records
+        self._replay = Replay(plan.jobs, host)
+        self._iterations = {job.name: job.iterations for job in plan.jobs}
+        self._groups = declarations(plan.jobs, plan.run_index)
+        self._zero_s: float | None = None
+        self._progress_due_s = math.inf
+        self._progress_reported_s = -math.inf
+        self._outgoing: dict[FlowName, OutgoingFlow] = {}
+        self._active: dict[FlowName, OutgoingFlow] = {}
+        """Those of `_outgoing` that have something to send or to be acknowledged."""
+        self._sending: set[int] = set()
+        """Descriptors in the poll set for writing."""
+        self._handlers: dict[int, Callable[[], None]] = {}
+        # Made before all connections, so that its descriptor is low enough for select.
+        self._poll = select.epoll()
+        self._client = EchelonFlowClient(
+            connect(socket_path), f"agent-{host}", host, on_setting=self._apply, on_start=self._begin
+        )
+
+    def run(self) -> None:
+        """Replay to the end (InputError or RunError if that cannot be)."""
+        self._declare()
+        self._open()
+        self._client.ready()
+        self._loop(lambda: self._zero_s is not None)
+        # Collections would cost milliseconds in the middle of a run, and nothing here makes cycles.
+        gc.freeze()
+        gc.disable()
+        self._loop(lambda: self._replay.done and not self._active)
+        self._records.close()
+        self._client.done()
+        self._say_farewell()
+
+    def close(self) -> None:
+        """Close all sockets and the records."""
+        for flow in self._outgoing.values():
+            flow.close()
+        self._client.close()
+        self._poll.close()
+        self._records.close()
+
+    def _declare(self) -> None:
+        for group in self._groups:
+            if group.flows[0].src_host == self._host:
+                self._client.declare(group.job, group.group, group.flows, group.kind, group.weight)
+        self._client.flush()
+        self._watch(self._client.fileno(), self._client.on_readable)
+
+    def _flows(self, wanted: Callable[[FlowDeclaration], bool]) -> dict[FlowName, FlowDeclaration]:
+        return {(g.job, f.flow): f for g in self._groups for f in g.flows if wanted(f)}
+
+    def _open(self) -> None:
+        """Open all connections of this host, in both directions."""
+        addresses = self._plan.addresses
+        deadline_s = time.monotonic() + CONNECT_TIMEOUT_S
+        listener = connections.listen(addresses[self._host], DATA_PORT + self._plan.run_index)
+        try:
+            outgoing = self._flows(lambda flow: flow.src_host == self._host)
+            for (job, name), connection in connections.connect_all(
+                outgoing, addresses, deadline_s, self._check_coordinator
+            ).items():
+                flow = OutgoingFlow(
+                    job,
+                    outgoing[job, name],
+                    connection,
+                    send_buffer_bytes=self._plan.send_buffer_bytes,
+                    on_acknowledged=self._on_acknowledged,
+                )
+                self._outgoing[job, name] = flow
+                self._handlers[flow.fileno()] = lambda flow=flow: self._write(flow)  # type: ignore[misc]
+            incoming = self._flows(lambda flow: flow.dst_host == self._host)
+            for (job, name), connection in connections.accept_all(
+                listener, incoming, addresses, deadline_s, self._check_coordinator
+            ).items():
+                self._receive(
+                    IncomingFlow(
+                        job,
+                        incoming[job, name],
+                        connection,
+                        iterations=self._iterations[job],
+                        clock=self._clock,
+                        on_finished=self._on_finished,
+                    )
+                )
+        finally:
+            listener.close()
+
+    def _check_coordinator(self) -> None:
+        self._client.flush()
+        self._client.on_readable()
+
+    def _watch(self, descriptor: int, handler: Callable[[], None]) -> None:
+        self._handlers[descriptor] = handler
+        self._poll.register(descriptor, select.EPOLLIN)
+
+    def _receive(self, flow: IncomingFlow) -> None:
+        def read() -> None:
+            if not flow.read():
+                self._poll.unregister(flow.fileno())
+                flow.close()
+
+        self._watch(flow.fileno(), read)
+
+    def _loop(self, finished: Callable[[], bool]) -> None:
+        """Handle events until `finished`."""
+        while True:
+            self._client.flush()
+            if finished():
+                return
+            ready = wait(self._poll, self._next_tick_s(), self._replay.next_due_s, self._clock)
+            self._carry_out(self._replay.advance(self._clock()))
+            for descriptor, _ in ready:
+                self._handlers[descriptor]()
+            self._tick(self._clock())
+
+    def _next_tick_s(self) -> float:
+        now_s = self._clock()
+        tick_s = self._progress_due_s
+        if any(flow.awaits_acknowledgement for flow in self._active.values()):
+            tick_s = min(tick_s, now_s + ACK_POLL_S)
+        if self._client.wants_write:
+            tick_s = min(tick_s, now_s + ACK_POLL_S)
+        return tick_s
+
+    def _begin(self, zero_s: float) -> None:
+        if self._zero_s is not None:
+            raise RunError("the coordinator sent a second Start")
+        self._zero_s = zero_s
+        self._records.zero_s = zero_s
+        self._replay.begin(zero_s)
+
+    def _carry_out(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Computed):
+                self._records.computed(action)
+                continue
+            name = (action.job, action.flow)
+            flow = self._outgoing[name]
+            self._refresh_progress()
+            flow.release(action.iteration, action.release_s)
+            self._client.release(action.job, action.flow, action.iteration, action.release_s)
+            self._client.flush()
+            if not self._active:
+                self._progress_due_s = action.release_s + self._plan.progress_interval_s
+            self._active[name] = flow
+
+    def _apply(self, setting: Setting) -> None:
+        flow = self._outgoing.get((setting.job, setting.flow))
+        if flow is None:
+            raise RunError(
+                f"the coordinator sent a setting for flow {setting.flow!r} of job {setting.job!r}, not sent from here"
+            )
+        flow.apply(setting, self._clock())
+        self._write(flow)
+
+    def _write(self, flow: OutgoingFlow) -> None:
+        """Write what TCP takes, and wait for it to take more only if there is more that may be sent."""
+        flow.write(self._clock())
+        descriptor = flow.fileno()
+        if flow.wants_write and descriptor not in self._sending:
+            self._poll.register(descriptor, select.EPOLLOUT)
+            self._sending.add(descriptor)
+        elif not flow.wants_write and descriptor in self._sending:
+            self._poll.unregister(descriptor)
+            self._sending.discard(descriptor)
+
+    def _tick(self, now_s: float) -> None:
+        """Look for ends of flows, and report progress when that is due."""
+        progress_due = now_s >= self._progress_due_s
+        for flow in list(self._active.values()):
+            if flow.awaits_acknowledgement or progress_due:
+                flow.poll(now_s)
+        if progress_due:
+            self._report_progress()
+            self._progress_due_s = now_s + self._plan.progress_interval_s if self._active else math.inf
+
+    def _refresh_progress(self) -> None:
+        """Report progress for a decision that is about to be asked for, unless that has just been done."""
+        if self._clock() - self._progress_reported_s >= FRESH_S:
+            self._report_progress()
+
+    def _report_progress(self) -> None:
+        self._progress_reported_s = self._clock()
+        for (job, name), flow in self._active.items():
+            active = flow.active
+            if active is not None and active.start_s is not None:
+                self._client.progress(job, name, active.iteration, flow.acknowledged_bytes())
+
+    def _on_acknowledged(self, flow: OutgoingFlow, sent: SentFlow, now_s: float) -> None:
+        name = flow.declaration.flow
+        self._records.sent(flow.job, name, sent, now_s)
+        if flow.active is None:
+            del self._active[flow.job, name]
+        else:
+            self._write(flow)
+        self._carry_out(self._replay.acknowledged(flow.job, sent.iteration, name, now_s))
+
+    def _on_finished(self, flow: IncomingFlow, received: ReceivedFlow) -> None:
+        name = flow.declaration.flow
+        self._refresh_progress()
+        self._client.finish(flow.job, name, received.iteration, received.finish_s)
+        self._client.flush()
+        self._records.received(flow.job, name, received)
+        self._carry_out(self._replay.arrived(flow.job, received.iteration, name, received.finish_s))
+
+    def _say_farewell(self) -> None:
+        """Send what is left and read what has crossed it, so that closing does not look like a failure."""
+        deadline_s = self._clock() + FAREWELL_S
+        while self._client.wants_write:
+            if self._clock() > deadline_s:
+                raise RunError(f"the coordinator did not take the last messages within {FAREWELL_S:.0f} s")
+            self._client.flush()
+            select.select([], [self._client], [], 0.05)
+        with contextlib.suppress(EchelonError):
+            self._client.on_readable()
+
+
+def main(argv: list[str]) -> int:
+    """Replay one host's part; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m traffic.agent", description=__doc__.split("\n")[0])
+    parser.add_argument("--plan", type=Path, required=True, help="plan.json of the run")
+    parser.add_argument("--host", required=True, help="the host to replay, as the plan names it")
+    parser.add_argument("--socket", type=Path, required=True, help="the coordinator's Unix socket")
+    parser.add_argument("--records", type=Path, required=True, help="file to write what happened to, as JSON lines")
+    options = parser.parse_args(argv)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one descriptor for every flow
+    try:
+        plan = read_plan(options.plan)
+        with contextlib.closing(RecordFile(options.records)) as records:
+            agent = Agent(plan, options.host, options.socket, records)
+            try:
+                agent.run()
+            finally:
+                agent.close()
+    except EchelonError as error:
+        print(f"agent {options.host}: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return EXIT_FAILED
+    return EXIT_VALID

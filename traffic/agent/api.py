@@ -1,0 +1,183 @@
+"""The EchelonFlow API: how a training process tells the coordinator of its flows, and is told how to send.
+
+The replay agent is its first client; any training framework can be another. Nothing here blocks: the
+client sits on a connected, non-blocking stream socket and fits into any event loop.
+
+    client = EchelonFlowClient(connect(Path("control.sock")), "trainer0", "h1", on_setting=apply)
+    client.declare("bert", "pp-forward 0->1", [
+        FlowDeclaration("x0", 0, "x0", "h1", "h2", 25_000_000, 0.0, 10000, 5001),
+        FlowDeclaration("x1", 1, "x1", "h1", "h2", 25_000_000, 1.0, 10001, 5001),   # wanted 1 s after x0
+    ])
+    client.flush()
+    ...                                             # the data of x0 is there:
+    client.release("bert", "x0", iteration=0, time_s=time.monotonic())
+    client.flush()
+    ...                                             # in the loop, when client.fileno() is readable:
+    client.on_readable()                            # calls apply(Setting(..., dscp=48, rate_Bps=None))
+
+`apply` sets the socket's DSCP and pacing rate; sending begins after the first Setting of a flow. While
+it sends, the source reports `progress`; when the last byte has arrived, the receiver reports `finish`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from echelonflow.errors import RunError
+from echelonflow.wire.messages import (
+    Decide,
+    Declare,
+    Done,
+    Fault,
+    Finish,
+    FlowDeclaration,
+    Hello,
+    Message,
+    Progress,
+    Ready,
+    Release,
+    Setting,
+    Start,
+    decode,
+    encode,
+)
+
+_READ_BYTES = 1 << 18
+
+
+def connect(path: Path, timeout_s: float = 5.0) -> socket.socket:
+    """A non-blocking connection to the coordinator's Unix socket, however long its path.
+
+    A socket that is not there yet is waited for; RunError after `timeout_s` seconds.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+            try:
+                # A socket address holds 108 bytes; the way through the open folder is always short.
+                connection.connect(f"/proc/self/fd/{folder}/{path.name}")
+            finally:
+                os.close(folder)
+        except OSError as error:
+            connection.close()
+            if time.monotonic() >= deadline_s:
+                raise RunError(f"the coordinator cannot be reached at {path}: {error.strerror}") from None
+            time.sleep(0.02)
+        else:
+            connection.setblocking(False)
+            return connection
+
+
+def _ignore(_: object) -> None:
+    """What is done about a message in which the client has no interest."""
+
+
+class EchelonFlowClient:
+    """One process's line to the coordinator; `name` is the process's, `host` where its flows leave from.
+
+    Messages are collected until `flush`, in order. `on_setting` is called with every Setting that arrives,
+    `on_start` with the zero of the run (seconds, CLOCK_MONOTONIC). Every method that touches the socket
+    raises RunError when the coordinator is gone or refused a message.
+    """
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        name: str,
+        host: str,
+        on_setting: Callable[[Setting], None] = _ignore,
+        on_start: Callable[[float], None] = _ignore,
+    ) -> None:
+        connection.setblocking(False)
+        self._connection = connection
+        self._on_setting = on_setting
+        self._on_start = on_start
+        self._received = bytearray()
+        self._unsent = bytearray()
+        self._send(Hello(name, host))
+
+    def declare(
+        self, job: str, group: str, flows: Sequence[FlowDeclaration], kind: str = "declared", weight: float = 1.0
+    ) -> None:
+        """Declare an EchelonFlow for all iterations to come; the flows' `offset_s` are its arrangement."""
+        self._send(Declare(job, group, kind, weight, tuple(flows)))
+
+    def release(self, job: str, flow: str, iteration: int, time_s: float) -> None:
+        """The flow's data is ready since `time_s` (CLOCK_MONOTONIC)."""
+        self._send(Release(job, flow, iteration, time_s))
+
+    def progress(self, job: str, flow: str, iteration: int, sent_bytes: int) -> None:
+        """`sent_bytes` of the flow have been acknowledged so far."""
+        self._send(Progress(job, flow, iteration, sent_bytes))
+
+    def finish(self, job: str, flow: str, iteration: int, time_s: float) -> None:
+        """The flow's last byte arrived here at `time_s` (CLOCK_MONOTONIC)."""
+        self._send(Finish(job, flow, iteration, time_s))
+
+    def ready(self) -> None:
+        """All connections are open; a Start is awaited."""
+        self._send(Ready())
+
+    def done(self) -> None:
+        """There are no more flows from this process, and its records are written."""
+        self._send(Done())
+
+    def fileno(self) -> int:
+        """The socket's descriptor, for an event loop."""
+        return self._connection.fileno()
+
+    @property
+    def wants_write(self) -> bool:
+        """Whether messages wait for `flush`."""
+        return bool(self._unsent)
+
+    def flush(self) -> None:
+        """Send what the socket takes; `wants_write` tells whether something is left."""
+        while self._unsent:
+            try:
+                sent = self._connection.send(self._unsent)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                raise RunError(f"the coordinator closed the connection: {error.strerror}") from None
+            del self._unsent[:sent]
+
+    def on_readable(self) -> None:
+        """Read what has arrived and call back for every message of it."""
+        try:
+            data = self._connection.recv(_READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            raise RunError(f"the connection to the coordinator failed: {error.strerror}") from None
+        if not data:
+            raise RunError("the coordinator closed the connection")
+        self._received += data
+        *lines, rest = self._received.split(b"\n")
+        self._received = rest
+        for line in lines:
+            self._deliver(decode(bytes(line)))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _send(self, message: Message) -> None:
+        self._unsent += encode(message)
+
+    def _deliver(self, message: Message) -> None:
+        if isinstance(message, Decide):
+            for setting in message.settings:
+                self._on_setting(setting)
+        elif isinstance(message, Start):
+            self._on_start(message.zero_s)
+        elif isinstance(message, Fault):
+            raise RunError(f"the coordinator refused a message: {message.reason}")
+        else:
+            raise RunError(f"the coordinator sent a {type(message).__name__}, which is not for clients")

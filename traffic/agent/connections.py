@@ -1,0 +1,105 @@
+"""Opens all connections of one host before the run: one per transfer, named by its ports."""
+
+from __future__ import annotations
+
+import errno
+import select
+import socket
+import time
+from collections.abc import Callable, Mapping
+
+from echelonflow.errors import RunError
+from echelonflow.wire.classes import CONTROL_CLASS, dscp_of_class
+from echelonflow.wire.messages import FlowDeclaration
+
+FlowName = tuple[str, str]
+"""(job, flow)."""
+
+RETRY_S = 0.02
+
+
+def listen(address: str, port: int) -> socket.socket:
+    """A listening socket on `port` of this host's own address (RunError if that cannot be had)."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # What a receiver sends are acknowledgements. Unmarked they would starve in this host's own queue whenever the
+    # host also sends data, long before a switch could mark them; accepted connections inherit the mark.
+    listener.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp_of_class(CONTROL_CLASS) << 2)
+    try:
+        listener.bind((address, port))
+        listener.listen(socket.SOMAXCONN)
+    except OSError as error:
+        listener.close()
+        raise RunError(f"cannot listen on {address} port {port}: {error.strerror}") from None
+    return listener
+
+
+def connect_all(
+    outgoing: Mapping[FlowName, FlowDeclaration],
+    addresses: Mapping[str, str],
+    deadline_s: float,
+    check: Callable[[], None],
+) -> dict[FlowName, socket.socket]:
+    """Connect every outgoing transfer from its own source port to its receiver.
+
+    A receiver that does not listen yet is tried again until `deadline_s` (CLOCK_MONOTONIC), then RunError;
+    `check` is called between tries and may raise.
+    """
+    return {name: _connect(flow, addresses, deadline_s, check) for name, flow in outgoing.items()}
+
+
+def accept_all(
+    listener: socket.socket,
+    incoming: Mapping[FlowName, FlowDeclaration],
+    addresses: Mapping[str, str],
+    deadline_s: float,
+    check: Callable[[], None],
+) -> dict[FlowName, socket.socket]:
+    """Accept every incoming transfer, recognised by the address and port that it comes from.
+
+    RunError when one is missing at `deadline_s` (CLOCK_MONOTONIC), or for a connection that nobody
+    declared; `check` is called at least every 50 ms and may raise.
+    """
+    missing = {(addresses[flow.src_host], flow.src_port): name for name, flow in incoming.items()}
+    accepted: dict[FlowName, socket.socket] = {}
+    while missing:
+        check()
+        if time.monotonic() > deadline_s:
+            _, flow = next(iter(missing.values()))
+            hosts = sorted({incoming[name].src_host for name in missing.values()})
+            raise RunError(
+                f"{len(missing)} incoming connections are missing, first of flow {flow!r}; see the logs of {', '.join(hosts)}"
+            )
+        if not select.select([listener], [], [], 0.05)[0]:
+            continue
+        connection, peer = listener.accept()
+        name = missing.pop(peer, None)
+        if name is None:
+            connection.close()
+            raise RunError(f"a connection came from {peer[0]} port {peer[1]}, which is no declared flow")
+        accepted[name] = connection
+    return accepted
+
+
+def _connect(
+    flow: FlowDeclaration, addresses: Mapping[str, str], deadline_s: float, check: Callable[[], None]
+) -> socket.socket:
+    while True:
+        check()
+        connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # Source ports are the same in every run; only the receiver's port differs.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        connection.settimeout(max(deadline_s - time.monotonic(), RETRY_S))
+        try:
+            connection.bind((addresses[flow.src_host], flow.src_port))
+            connection.connect((addresses[flow.dst_host], flow.dst_port))
+        except OSError as error:
+            connection.close()
+            if error.errno != errno.ECONNREFUSED or time.monotonic() > deadline_s:
+                raise RunError(
+                    f"flow {flow.flow!r} cannot connect from {addresses[flow.src_host]} port {flow.src_port} to "
+                    f"{flow.dst_host} ({addresses[flow.dst_host]} port {flow.dst_port}): {error.strerror or error}"
+                ) from None
+            time.sleep(RETRY_S)
+        else:
+            return connection

@@ -1,0 +1,133 @@
+"""One host's part of the jobs as a state machine: told what happened and when, it says what to do.
+
+Pure: no sockets, no clock. Times are seconds on any one clock that does not go back.
+
+A computation starts at the moment its last input was complete and ends `duration_s` later, by the clock
+and not by when the agent woke up: an input that is itself a computation was complete when it was due,
+one that came over the network when its last byte was read. So a chain of computations never drifts,
+as it would not on a GPU; by how much each end was noticed late is recorded. What leaves the host can
+leave only when it is noticed, so releases carry that time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from echelonflow.model.dag import Compute, Job
+from echelonflow.model.progress import JobProgress, StepKey
+from traffic.agent.plan import host_of
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A computation has ended; it was due at `due_s`, and noticed at `finish_s`."""
+
+    job: str
+    iteration: int
+    step: Compute
+    start_s: float
+    due_s: float
+    finish_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A transfer that leaves this host may be sent from `release_s` on."""
+
+    job: str
+    iteration: int
+    flow: str
+    release_s: float
+
+
+Action = Computed | Released
+
+
+class Replay:
+    """The steps of `jobs` that `host` starts, and the transfers it receives.
+
+    Every method first lets happen what was due by its `now_s`, and returns what must be done or recorded,
+    in order.
+    """
+
+    def __init__(self, jobs: Sequence[Job], host: str) -> None:
+        self._jobs = {job.name: job for job in jobs}
+        self._host = host
+        self._progress = {
+            job.name: JobProgress(job, [s.name for s in job.dag.steps if host_of(job, s.name) == host]) for job in jobs
+        }
+        self._arrivals_missing = sum(
+            job.iterations
+            for job in jobs
+            for t in job.dag.transfers
+            if job.hosts_of(t)[1] == host != job.hosts_of(t)[0]
+        )
+        self._due: list[tuple[float, int, str, StepKey, float]] = []
+        """Heap of (due, sequence number, job, step, start): ends of computations; an empty name starts the job."""
+        self._sequence = 0
+
+    @property
+    def done(self) -> bool:
+        """Whether all that this host starts has finished and all that it receives has arrived."""
+        return not self._arrivals_missing and all(progress.done for progress in self._progress.values())
+
+    @property
+    def next_due_s(self) -> float:
+        """When `advance` must be called next (infinite: only the network can bring news)."""
+        return self._due[0][0] if self._due else math.inf
+
+    def begin(self, zero_s: float) -> None:
+        """Start the run: every job begins `start_s` after `zero_s`."""
+        for job in self._jobs.values():
+            self._push(zero_s + job.start_s, job.name, (0, ""), zero_s)
+
+    def advance(self, now_s: float) -> list[Action]:
+        """End the computations that were due by `now_s`, and what follows from that."""
+        actions: list[Action] = []
+        while self._due and self._due[0][0] <= now_s:
+            due_s, _, name, (iteration, step_name), start_s = heapq.heappop(self._due)
+            job, progress = self._jobs[name], self._progress[name]
+            if not step_name:
+                self._start(job, progress.start(), due_s, now_s, actions)
+                continue
+            step = job.dag.by_name[step_name]
+            assert isinstance(step, Compute)  # nothing else is put into the heap
+            actions.append(Computed(name, iteration, step, start_s, due_s, now_s))
+            self._start(job, progress.finish(iteration, step_name), due_s, now_s, actions)
+        return actions
+
+    def arrived(self, job: str, iteration: int, flow: str, now_s: float) -> list[Action]:
+        """The last byte of an incoming transfer was read at `now_s`."""
+        self._arrivals_missing -= 1
+        return self._transferred(job, iteration, flow, now_s)
+
+    def acknowledged(self, job: str, iteration: int, flow: str, now_s: float) -> list[Action]:
+        """The last byte of an outgoing transfer was acknowledged, as seen at `now_s`."""
+        return self._transferred(job, iteration, flow, now_s)
+
+    def _transferred(self, name: str, iteration: int, flow: str, now_s: float) -> list[Action]:
+        actions = self.advance(now_s)
+        job = self._jobs[name]
+        self._start(job, self._progress[name].finish(iteration, flow), now_s, now_s, actions)
+        return actions
+
+    def _start(self, job: Job, ready: list[StepKey], moment_s: float, now_s: float, actions: list[Action]) -> None:
+        """Start steps whose last input was complete at `moment_s`; local transfers take no time."""
+        waiting = deque(ready)
+        while waiting:
+            iteration, name = waiting.popleft()
+            step = job.dag.by_name[name]
+            if isinstance(step, Compute):
+                self._push(moment_s + step.duration_s, job.name, (iteration, name), moment_s)
+            elif job.is_local(step):
+                waiting.extend(self._progress[job.name].finish(iteration, name))
+            else:
+                actions.append(Released(job.name, iteration, name, now_s))
+
+    def _push(self, due_s: float, job: str, step: StepKey, start_s: float) -> None:
+        heapq.heappush(self._due, (due_s, self._sequence, job, step, start_s))
+        self._sequence += 1

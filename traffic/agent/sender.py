@@ -1,0 +1,208 @@
+"""The sending end of a flow: one TCP connection, marked and paced as the coordinator decides.
+
+Sends zeros. Iterations of a flow follow each other on the connection, the next one only when the last
+has been acknowledged to the end, so that a mark always belongs to one iteration.
+
+How a decision acts at once: a small send buffer bounds what is in flight, which nobody can recall, and
+TCP_NOTSENT_LOWAT what has not left yet, so there is little that drains after a pause, and what does leave
+bears the new mark (the DSCP is written when a segment is sent). Equal small buffers are also what makes the
+flows of one host share its link fairly (`traffic.agent.plan.send_buffer_bytes`). Rate 0 is a pause: nothing is written, and the pacing
+rate stays, because a very low one arms a timer that outlives the next change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import math
+import socket
+import struct
+import termios
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from echelonflow.errors import RunError
+from echelonflow.wire.messages import FlowDeclaration, Setting
+
+PIECE_BYTES = 1 << 16
+PIECES_PER_WAKE = 4
+"""A bound on what one flow writes before the others, and the clock, have their turn."""
+NOT_SENT_LOW_BYTES = 1 << 14
+ACK_POLL_S = 0.002
+"""How often the end of a flow is looked for once its last byte is written: no event announces it."""
+
+_PIECE = memoryview(bytes(PIECE_BYTES))
+_TCP_NOTSENT_LOWAT = 25
+_SO_MAX_PACING_RATE = 47
+_UNLIMITED_BPS = (1 << 64) - 1
+_TOTAL_RETRANSMISSIONS = struct.Struct("=100xI")
+"""tcpi_total_retrans within struct tcp_info."""
+
+
+@dataclass
+class SentFlow:
+    """One iteration of a flow as its sender sees it; times are those of the caller's clock."""
+
+    iteration: int
+    release_s: float
+    setting: Setting | None = None
+    start_s: float | None = None
+    written_bytes: int = 0
+    retransmissions: int = 0
+    marks: list[tuple[float, int, float | None]] = field(default_factory=list)
+    """(time, DSCP, payload bytes/s or None) of every setting as it was put in force."""
+
+
+class OutgoingFlow:
+    """One outgoing transfer of a job: its connection and its iterations.
+
+    `on_acknowledged(flow, now_s)` is called when the last byte of an iteration has been acknowledged.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        declaration: FlowDeclaration,
+        connection: socket.socket,
+        *,
+        send_buffer_bytes: int,
+        on_acknowledged: Callable[[OutgoingFlow, SentFlow, float], None],
+    ) -> None:
+        self.job = job
+        self.declaration = declaration
+        self._connection = connection
+        self._on_acknowledged = on_acknowledged
+        self._queue: deque[SentFlow] = deque()
+        self._finished = 0
+        self._retransmissions_before = 0
+        self._dscp: int | None = None
+        self._rate_Bps: float | None = None
+        connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
+        connection.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, NOT_SENT_LOW_BYTES)
+
+    def fileno(self) -> int:
+        return self._connection.fileno()
+
+    @property
+    def active(self) -> SentFlow | None:
+        """The iteration that is being sent or waits for its first setting."""
+        return self._queue[0] if self._queue else None
+
+    @property
+    def wants_write(self) -> bool:
+        """Whether bytes may be handed to TCP as soon as it takes them."""
+        flow = self.active
+        return (
+            flow is not None
+            and flow.setting is not None
+            and flow.setting.rate_Bps != 0
+            and flow.written_bytes < self.declaration.size_bytes
+        )
+
+    @property
+    def awaits_acknowledgement(self) -> bool:
+        """Whether only acknowledgements are missing: `poll` must be called every ACK_POLL_S."""
+        flow = self.active
+        return flow is not None and flow.written_bytes == self.declaration.size_bytes
+
+    def release(self, iteration: int, now_s: float) -> None:
+        """Iteration `iteration` may be sent, once it has a setting."""
+        self._queue.append(SentFlow(iteration, now_s))
+
+    def apply(self, setting: Setting, now_s: float) -> None:
+        """Put a setting in force, in mid-flow or before it (RunError if the iteration was not released).
+
+        A setting for an iteration that is over is void: it crossed the end on its way.
+        """
+        for flow in self._queue:
+            if flow.iteration == setting.iteration:
+                flow.setting = setting
+                if flow is self._queue[0]:
+                    self._enforce(flow, now_s)
+                return
+        if setting.iteration >= self._finished:
+            raise RunError(
+                f"the coordinator sent a setting for flow {setting.flow!r} of job {setting.job!r}, "
+                f"iteration {setting.iteration}, which has not been released"
+            )
+
+    def write(self, now_s: float) -> None:
+        """Hand TCP what it takes now (RunError if the receiver is gone)."""
+        flow = self.active
+        if flow is None or not self.wants_write:
+            return
+        size = self.declaration.size_bytes
+        try:
+            for _ in range(PIECES_PER_WAKE):
+                left = size - flow.written_bytes
+                # More follows: without this hint every write ends in a short segment, and as TCP keeps as many
+                # segments of each flow in the host's queue, a flow with short ones gets less than its share.
+                sent = self._connection.send(_PIECE[:left], socket.MSG_MORE if left > PIECE_BYTES else 0)
+                if flow.start_s is None:
+                    flow.start_s = now_s
+                flow.written_bytes += sent
+                if sent < PIECE_BYTES:  # the socket is full, or this was the end
+                    return
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            raise self._lost(error) from None
+
+    def acknowledged_bytes(self) -> int:
+        """Bytes of the active iteration that the receiver's TCP has acknowledged (0 if there is none)."""
+        flow = self.active
+        if flow is None:
+            return 0
+        unacknowledged: int = struct.unpack("i", fcntl.ioctl(self._connection, termios.TIOCOUTQ, b"\0\0\0\0"))[0]
+        return max(flow.written_bytes - unacknowledged, 0)
+
+    def poll(self, now_s: float) -> None:
+        """Look whether the active iteration is acknowledged to the end, and go on to the next if so."""
+        flow = self.active
+        if flow is None or flow.start_s is None:
+            return
+        error = self._connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            raise self._lost(OSError(error, "connection lost"))
+        if self.acknowledged_bytes() < self.declaration.size_bytes:
+            return
+        self._queue.popleft()
+        self._finished = flow.iteration + 1
+        flow.retransmissions = self._total_retransmissions() - self._retransmissions_before
+        self._retransmissions_before += flow.retransmissions
+        following = self.active
+        if following is not None and following.setting is not None:
+            self._enforce(following, now_s)
+        self._on_acknowledged(self, flow, now_s)
+
+    def close(self) -> None:
+        """Close the connection."""
+        with contextlib.suppress(OSError):
+            self._connection.close()
+
+    def _enforce(self, flow: SentFlow, now_s: float) -> None:
+        setting = flow.setting
+        assert setting is not None
+        if setting.dscp != self._dscp:
+            # The two low bits belong to ECN; the kernel keeps its own there.
+            self._connection.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, setting.dscp << 2)
+            self._dscp = setting.dscp
+        rate = setting.rate_Bps
+        if rate not in (0, self._rate_Bps):
+            pace = _UNLIMITED_BPS if rate is None or math.isinf(rate) else max(round(rate), 1)
+            self._connection.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("@Q", pace))
+            self._rate_Bps = rate
+        flow.marks.append((now_s, setting.dscp, rate))
+
+    def _total_retransmissions(self) -> int:
+        info = self._connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TOTAL_RETRANSMISSIONS.size)
+        return int(_TOTAL_RETRANSMISSIONS.unpack(info)[0])
+
+    def _lost(self, error: OSError) -> RunError:
+        return RunError(
+            f"flow {self.declaration.flow!r} of job {self.job!r} to {self.declaration.dst_host}: "
+            f"connection lost ({error.strerror}); see that host's log"
+        )

@@ -1,0 +1,173 @@
+"""Makes a job of a trace of Coflows, which has no computations: ranks are ports, and timers release what arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from echelonflow.errors import InputError, RunError
+from echelonflow.model.arrays import Ints
+from echelonflow.model.coflow_trace import CoflowTrace
+from echelonflow.model.dag import Compute, Group, JobDag, Transfer
+from echelonflow.model.units import format_duration, format_size
+from traffic.workloads import traces
+from traffic.workloads.formats._builder import MAX_STEPS
+from traffic.workloads.formats._layers import only
+from traffic.workloads.formats._report import Imported, Report
+
+MOST_RANKS = 10_000
+"""Chakra has a file for each."""
+MOST_BYTES = 1 << 53
+"""Of all flows together: beyond it, sums of sizes are no longer exact."""
+
+_DIGITS = 9
+"""Times are kept to the nanosecond: differences of arrivals are not exact."""
+
+
+def read_coflows(paths: Sequence[Path], name: str, *, megabyte_bytes: int, coflows: int | None) -> Imported:
+    """The trace of format `name` in the one file of `paths`, or its first `coflows` Coflows to arrive, as a job.
+
+    A rank is a port. On every rank that sends, computations of kind "wait" last from one arrival to the next; a Coflow's
+    flows wait for that of its arrival. Every Coflow is an EchelonFlow whose offsets are 0. An iteration lasts until the
+    last arrival; the next one begins then. Flows within a port cross no link and are dropped; sizes are rounded to
+    whole bytes so that a Coflow's total is kept. Raises InputError naming file and line, or the limit that a trace exceeds.
+    """
+    path = only(paths, f"a {name} trace")
+    trace = traces.read(name, path, {"megabyte_bytes": megabyte_bytes})
+    keep = _first_to_arrive(path, trace, coflows)
+    flows = np.flatnonzero(np.isin(trace.coflow, keep) & (trace.src != trace.dst))
+    _check_limits(path, trace, flows)
+    size_bytes, padding_bytes = _whole_bytes(trace, flows)
+    sent, bytes_in = int(size_bytes.sum()), round(float(trace.size_bytes[flows].sum()))
+    if sent != bytes_in + padding_bytes:
+        raise RunError(f"{path}: {bytes_in} bytes were read and {sent} would be sent; this is a fault of the importer")
+    ports: list[int] = np.union1d(trace.src[flows], trace.dst[flows]).tolist()
+    waits = _waits(trace, flows, ports)
+    if len(flows) + len(waits) > MAX_STEPS:
+        raise _too_many(path, flows)
+    transfers = _transfers(trace, flows, size_bytes)
+    first = {wait.rank: wait.name for wait in reversed(waits)}
+    last = {wait.rank: wait.name for wait in waits}
+    dag = JobDag(
+        ranks=ports[-1] + 1,
+        steps=(*waits, *transfers),
+        groups=tuple(_groups(trace, flows, transfers)),
+        next_iteration=tuple((last[port], first[port]) for port in ports),
+        parameters={"imported": name, "file": path.name},
+    )
+    imported = np.unique(trace.coflow[flows])
+    read = (
+        f"{path}: {trace.coflows} Coflows with {trace.flows:,} flows",
+        f"{len(imported)} of them, arriving until {format_duration(float(trace.arrival_s[imported].max()))}",
+    )
+    assumed = (
+        f"a megabyte is {megabyte_bytes:,} bytes (megabyte)",
+        "ports are ranks and compute nothing: what releases a Coflow is the time since the iteration's start",
+        "a Coflow is an EchelonFlow without stagger (offsets 0)",
+        *([f"{padding_bytes} bytes added: a flow has at least 1 byte"] if padding_bytes else []),
+    )
+    return Imported(dag, Report(read, tuple(_dropped(trace, keep, flows)), assumed, bytes_in, bytes_in))
+
+
+def _first_to_arrive(path: Path, trace: CoflowTrace, coflows: int | None) -> Ints:
+    """Rows of the Coflows to import."""
+    if coflows is not None and not 1 <= coflows <= trace.coflows:
+        raise InputError(f"{path}: coflows is {coflows}; the trace has 1 to {trace.coflows}")
+    return np.argsort(trace.arrival_s, kind="stable")[:coflows]
+
+
+def _check_limits(path: Path, trace: CoflowTrace, flows: Ints) -> None:
+    if not len(flows):
+        raise InputError(f"{path}: every flow stays within one port, so there is nothing to send")
+    ranks = int(max(trace.src[flows].max(), trace.dst[flows].max())) + 1
+    if ranks > MOST_RANKS:
+        raise InputError(f"{path}: ports go up to {ranks - 1:,}; traces of up to {MOST_RANKS:,} ports can be imported")
+    if len(flows) > MAX_STEPS:
+        raise _too_many(path, flows)
+    total_bytes = float(trace.size_bytes[flows].sum())
+    if total_bytes > MOST_BYTES:
+        raise InputError(
+            f"{path}: the flows have {format_size(total_bytes)} together; up to {format_size(MOST_BYTES)} can be imported"
+        )
+
+
+def _too_many(path: Path, flows: Ints) -> InputError:
+    return InputError(
+        f"{path}: {len(flows):,} flows make more than {MAX_STEPS:,} steps, which is the limit; set coflows to a few"
+    )
+
+
+def _whole_bytes(trace: CoflowTrace, flows: Ints) -> tuple[Ints, int]:
+    """Whole sizes of `flows` whose sum over each Coflow is rounded, not each flow; and what it took to make all positive."""
+    order = np.argsort(trace.coflow[flows], kind="stable")
+    end = np.rint(np.cumsum(trace.size_bytes[flows][order])).astype(np.int64)
+    end[-1] = round(float(trace.size_bytes[flows].sum()))  # whatever the order of adding rounds to
+    size = np.empty(len(flows), np.int64)
+    size[order] = np.diff(end, prepend=0)
+    padded = np.maximum(size, 1)
+    return padded, int((padded - size).sum())
+
+
+def _senders(trace: CoflowTrace, flows: Ints) -> Ints:
+    """(port, Coflow) of all that send, each once: rows of two, by port and then by arrival."""
+    pairs = np.unique(np.stack([trace.src[flows], trace.coflow[flows]], axis=1), axis=0)
+    return pairs[np.lexsort((pairs[:, 1], trace.arrival_s[pairs[:, 1]], pairs[:, 0]))]
+
+
+def _waits(trace: CoflowTrace, flows: Ints, ports: Sequence[int]) -> list[Compute]:
+    """What the ports that send wait for, and to the end of the iteration every port; of each port in order."""
+    end_s = float(trace.arrival_s[trace.coflow[flows]].max())
+    now_s = dict.fromkeys(ports, 0.0)
+    before: dict[int, tuple[str, ...]] = dict.fromkeys(ports, ())
+    waits = []
+    for port, row in _senders(trace, flows).tolist():
+        arrival_s = float(trace.arrival_s[row])
+        duration_s = round(arrival_s - now_s[port], _DIGITS)
+        waits.append(Compute(_arrival(trace, row, port), port, duration_s, before[port], "wait"))
+        now_s[port], before[port] = arrival_s, (waits[-1].name,)
+    for port in ports:
+        duration_s = round(end_s - now_s[port], _DIGITS)
+        waits.append(Compute(f"last arrival @{port}", port, duration_s, before[port], "wait"))
+    return waits
+
+
+def _transfers(trace: CoflowTrace, flows: Ints, size_bytes: Ints) -> list[Transfer]:
+    """One for each flow; numbered, because a Coflow may have several flows between two ports."""
+    columns = (trace.coflow[flows], trace.src[flows], trace.dst[flows], size_bytes)
+    count: dict[int, int] = {}
+    transfers = []
+    for row, src, dst, size in zip(*(column.tolist() for column in columns), strict=True):
+        number = count[row] = count.get(row, -1) + 1
+        coflow = _coflow(trace, row)
+        name = f"{coflow} flow {number} {src}->{dst}"
+        transfers.append(Transfer(name, src, dst, size, coflow, coflow, (_arrival(trace, row, src),)))
+    return transfers
+
+
+def _groups(trace: CoflowTrace, flows: Ints, transfers: Sequence[Transfer]) -> Iterator[Group]:
+    members: dict[int, list[str]] = {}
+    for row, transfer in zip(trace.coflow[flows].tolist(), transfers, strict=True):
+        members.setdefault(row, []).append(transfer.name)
+    for row, names in members.items():
+        yield Group(_coflow(trace, row), "coflow", tuple(names), (0.0,) * len(names), float(trace.weight[row]))
+
+
+def _dropped(trace: CoflowTrace, keep: Ints, flows: Ints) -> Iterator[str]:
+    if len(keep) < trace.coflows:
+        yield f"{trace.coflows - len(keep)} Coflows that arrive later (coflows)"
+    within = np.isin(trace.coflow, keep) & (trace.src == trace.dst)
+    if within.any():
+        size = format_size(float(trace.size_bytes[within].sum()))
+        lost = len(keep) - len(np.unique(trace.coflow[flows]))
+        whole = f", {lost} Coflows with all of theirs" if lost else ""
+        yield f"{int(within.sum()):,} flows of {size} within one port, which cross no link{whole}"
+
+
+def _coflow(trace: CoflowTrace, row: int) -> str:
+    return f"coflow {trace.coflow_id[row]}"
+
+
+def _arrival(trace: CoflowTrace, row: int, port: int) -> str:
+    return f"{_coflow(trace, row)} arrives @{port}"

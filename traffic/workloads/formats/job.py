@@ -1,0 +1,60 @@
+"""Our own job files (docs/job.schema.json): what `echelon convert` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from echelonflow.errors import InputError
+from echelonflow.model.dag import from_dict
+from traffic.workloads.formats import _files
+from traffic.workloads.formats._builder import MAX_STEPS
+from traffic.workloads.formats._job_schema import EchelonJob, PlacedJob
+from traffic.workloads.formats._layers import only
+from traffic.workloads.formats._report import Imported, Report
+
+SUMMARY = "a job file of this project (docs/job.schema.json)"
+_MOST_FAULTS = 5
+
+
+def read(paths: Sequence[Path]) -> Imported:
+    """The job in the one file of `paths`; InputError naming file and every fault's place in it (the first five)."""
+    path = only(paths, "a job file")
+    data = _files.read_json(path)
+    dropped = []
+    if isinstance(data, dict) and "dag" in data:
+        _check(path, PlacedJob, data)
+        dropped.append(
+            f"name, placement, iterations, weight and start of job {_files.shown(data['name'])}: a DAG has none"
+        )
+        data = data["dag"]
+    else:
+        _check(path, EchelonJob, data)
+    if len(data["steps"]) > MAX_STEPS:
+        raise InputError(f"{path}: the job has more than {MAX_STEPS:,} steps, which is the limit")
+    try:
+        dag = from_dict(data)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    read_lines = (
+        f"{path}: {dag.ranks} ranks, {len(dag.computes)} computations, {len(dag.transfers)} transfers in {len(dag.groups)} groups",
+    )
+    sent = sum(t.size_bytes for t in dag.transfers)
+    return Imported(dag, Report(read_lines, tuple(dropped), (), sent, sent))
+
+
+def _check(path: Path, model: type[BaseModel], data: Any) -> None:
+    try:
+        model.model_validate(data)
+    except ValidationError as error:
+        faults = [f"{_place(e['loc'])}: {e['msg']}" for e in error.errors(include_input=False)]
+        more = f" (and {len(faults) - _MOST_FAULTS} more)" if len(faults) > _MOST_FAULTS else ""
+        raise InputError(f"{path}: is no echelon-job of version 1: {'; '.join(faults[:_MOST_FAULTS])}{more}") from None
+
+
+def _place(parts: Sequence[int | str]) -> str:
+    """Where in the file a fault is; names come from the file, whatever is in them."""
+    return ".".join(str(part) if str(part).isprintable() else repr(part) for part in parts) or "file"

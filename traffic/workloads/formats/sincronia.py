@@ -1,0 +1,17 @@
+"""Sincronia's traces as a job; as they are, without a job, `trace:` in an experiment runs them faster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from traffic.workloads.formats._coflows import read_coflows
+from traffic.workloads.formats._report import Imported
+from traffic.workloads.traces._columns import MEGABYTE_BYTES
+
+SUMMARY = "Sincronia's traces: one file; ports become ranks, arrivals timers"
+
+
+def read(paths: Sequence[Path], *, megabyte_bytes: int = MEGABYTE_BYTES, coflows: int | None = None) -> Imported:
+    """The Coflows of the one file of `paths`, or the first `coflows` to arrive; see `read_coflows`."""
+    return read_coflows(paths, "sincronia", megabyte_bytes=megabyte_bytes, coflows=coflows)

@@ -1,0 +1,115 @@
+"""Fully sharded data parallelism, ZeRO-3: weights are gathered layer by layer (Rajbhandari et al., SC 2020; Zhao et al., 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from echelonflow.model import arrangement as arrangements
+from echelonflow.model.dag import JobDag
+from traffic.workloads.collectives import Algorithm
+from traffic.workloads.paradigms._draft import Draft, Rule
+from traffic.workloads.paradigms._layers import Layers, at_least, given_layers, measured_layers
+from traffic.workloads.profile import Profile
+
+GATHER = "fsdp-all-gather"
+SCATTER = "fsdp-reduce-scatter"
+
+Arrangement = Literal["derived", "eq7"]
+
+
+def build(
+    *,
+    ranks: int,
+    layers: int,
+    forward_s: float | list[float],
+    backward_s: float | list[float],
+    parameter_bytes: int | list[int],
+    update_s: float | list[float] = 0.0,
+    window: int = 2,
+    arrangement: Arrangement = "derived",
+    algorithm: Algorithm = "ring",
+) -> JobDag:
+    """`ranks` ranks that hold 1 / `ranks` of every layer, and gather it whole before it goes forward and backward.
+
+    Values are those of a layer, one for all or one for each. The 2 n all-gathers of n layers (C_0 .. C_2n-1 in the
+    paper) are one EchelonFlow, each of them a Coflow; gather k may start once computation k - `window` has ended, so at
+    most `window` layers are whole or under way (1: no prefetching; 2: PyTorch's default). A layer's
+    gradients are reduce-scattered once it has gone backward: a Coflow and an EchelonFlow, offsets 0. Each rank then
+    updates its share, for 1 / `ranks` of `update_s`, before the first gathers of the next iteration. Offsets of the gathers
+    are derived from the DAG, or with `arrangement="eq7"` those of the paper's equation 7 with the mean times
+    of a layer; they differ at the turn, where C_n follows on C_n-1 after one forward, not backward, time, and
+    where layers differ. Raises InputError for values that do not fit.
+    """
+    given = given_layers(
+        layers,
+        forward_s=forward_s,
+        backward_s=backward_s,
+        update_s=update_s,
+        parameter_bytes=parameter_bytes,
+    )
+    return _dag(given, ranks, window, arrangement, algorithm)
+
+
+def from_profile(
+    profile: Profile,
+    *,
+    ranks: int,
+    window: int = 2,
+    arrangement: Arrangement = "derived",
+    algorithm: Algorithm = "ring",
+) -> JobDag:
+    """A measured model, every layer of it a unit that is gathered; otherwise as `build`."""
+    return _dag(measured_layers(profile), ranks, window, arrangement, algorithm)
+
+
+def _dag(layers: Layers, ranks: int, window: int, arrangement: Arrangement, algorithm: Algorithm) -> JobDag:
+    at_least(2, ranks=ranks)
+    at_least(1, window=window)
+    n = layers.count
+    draft = Draft(ranks)
+    gathers_of: dict[str, int] = {}
+    gathers = draft.group(GATHER, GATHER, _rule(layers, arrangement, gathers_of))
+    everyone = range(ranks)
+    scattered: list[tuple[str, ...]] = [() for _ in everyone]
+    for rank in everyone:
+        draft.compute(rank, _computation(-1, rank), 0.0, (), "forward")  # the first gathers wait for it
+    for k, layer in enumerate([*range(n), *reversed(range(n))]):
+        size_bytes = layers.parameter_bytes[layer]
+        if size_bytes:
+            ready = [(_computation(max(k - window, -1), rank),) for rank in everyone]
+            done = draft.collective(f"{GATHER} {k}", "all-gather", algorithm, everyone, size_bytes, ready, gathers)
+            gathers_of.update({flow: k for flows in done.values() for flow in flows})
+            for rank in everyone:
+                draft.hold(rank, done[rank])
+        forward = k < n
+        duration_s = (layers.forward_s if forward else layers.backward_s)[layer]
+        ended = [
+            draft.compute(rank, _computation(k, rank), duration_s, (), "forward" if forward else "backward")
+            for rank in everyone
+        ]
+        if size_bytes and not forward:
+            name, ready = f"{SCATTER} {layer}", [(step,) for step in ended]
+            done = draft.collective(name, "reduce-scatter", algorithm, everyone, size_bytes, ready, kind=SCATTER)
+            scattered = [(*scattered[rank], *done[rank]) for rank in everyone]
+    for rank in everyone:
+        draft.compute(rank, f"u{rank}", layers.all_update_s / ranks, scattered[rank], "update")
+    return draft.dag({"paradigm": "fsdp", "ranks": ranks, "window": window, "arrangement": arrangement})
+
+
+def _computation(k: int, rank: int) -> str:
+    """Computations 0 .. n-1 go forward, n .. 2n-1 backward; k is also the gather before it. -1 begins the iteration."""
+    return f"c{k} r{rank}" if k >= 0 else f"begin r{rank}"
+
+
+def _rule(layers: Layers, arrangement: Arrangement, gathers_of: dict[str, int]) -> Rule:
+    """Offsets of the gathers; `gathers_of` says, by the time that it is asked, which gather a flow belongs to."""
+    if arrangement == "derived":
+        return "derived"
+    forward_s, backward_s = sum(layers.forward_s) / layers.count, sum(layers.backward_s) / layers.count
+    of_gather = arrangements.fsdp(layers.count, forward_s, backward_s)
+
+    def offsets(flows: Sequence[str]) -> list[float]:
+        return [of_gather[gathers_of[flow]] for flow in flows]
+
+    return offsets

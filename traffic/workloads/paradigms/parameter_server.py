@@ -1,0 +1,125 @@
+"""Data parallelism with parameter servers: pull weights, push gradients (Li et al., OSDI 2014)."""
+
+from __future__ import annotations
+
+from echelonflow.errors import InputError
+from echelonflow.model.dag import JobDag
+from traffic.workloads.paradigms._draft import Draft
+from traffic.workloads.paradigms._layers import BUCKET_BYTES, Bucket, Layers, at_least, given_layers, measured_layers
+from traffic.workloads.profile import Profile
+
+PULL = "ps-pull"
+PUSH = "ps-push"
+
+
+def build(
+    *,
+    workers: int,
+    servers: int = 1,
+    colocated: bool = False,
+    layers: int,
+    forward_s: float | list[float],
+    backward_s: float | list[float],
+    parameter_bytes: int | list[int],
+    update_s: float | list[float] = 0.0,
+    bucket_bytes: int = BUCKET_BYTES,
+) -> JobDag:
+    """Workers are ranks 0 to `workers` - 1, servers the ranks behind them, or with `colocated` the first workers.
+
+    Values are those of a layer, one for all or one for each. Layers go in buckets of at least `bucket_bytes`, of which
+    each server holds an equal shard. In an iteration a worker pulls each bucket from all servers, needs it before its
+    first layer goes forward, and pushes the gradients once that layer has gone backward. A server updates its shard
+    when all workers have pushed it (a processor of its own does that, `update_s` over the servers' number); then
+    it may be pulled for the next iteration. What a co-located server and its worker give each other is no flow.
+    The pulls of one bucket and the pushes of one bucket are each a Coflow and an EchelonFlow, with offsets of 0. Raises
+    InputError for values that do not fit, and for more co-located servers than workers.
+    """
+    given = given_layers(
+        layers,
+        forward_s=forward_s,
+        backward_s=backward_s,
+        update_s=update_s,
+        parameter_bytes=parameter_bytes,
+    )
+    return _dag(given, workers, servers, bucket_bytes, colocated=colocated)
+
+
+def from_profile(
+    profile: Profile, *, workers: int, servers: int = 1, colocated: bool = False, bucket_bytes: int = BUCKET_BYTES
+) -> JobDag:
+    """A measured model; each worker computes what was measured, and servers update as fast; otherwise as `build`."""
+    return _dag(measured_layers(profile), workers, servers, bucket_bytes, colocated=colocated)
+
+
+def _dag(layers: Layers, workers: int, servers: int, bucket_bytes: int, *, colocated: bool) -> JobDag:
+    at_least(1, workers=workers, servers=servers)
+    if colocated and not 2 <= workers >= servers:
+        raise InputError(
+            f"servers: {servers} co-located with {workers} workers; there are at least 2 workers, one for each"
+        )
+    first_server = 0 if colocated else workers
+    ranks = range(first_server, first_server + servers)
+    draft = Draft(max(workers, ranks.stop))
+    buckets = layers.buckets(range(layers.count), bucket_bytes)
+    for bucket in reversed(buckets):  # the order in which forward passes need them
+        _pull(draft, bucket, workers, ranks)
+    for worker in range(workers):
+        _compute(draft, layers, buckets, worker, ranks)
+    for bucket in buckets:
+        _push(draft, bucket, workers, ranks)
+        _update(draft, layers, bucket, workers, ranks)
+    parameters = {"workers": workers, "servers": servers, "colocated": colocated, "bucket_bytes": bucket_bytes}
+    return draft.dag({"paradigm": "parameter-server", **parameters})
+
+
+def _name(what: str, bucket: Bucket, src: int, dst: int) -> str:
+    return f"{what} b{bucket.index} {src}->{dst}"
+
+
+def _shard_bytes(bucket: Bucket, server: int, servers: int) -> int:
+    """Shards differ by a byte at most and add up to the bucket; none is empty."""
+    return max(bucket.size_bytes * (server + 1) // servers - bucket.size_bytes * server // servers, 1)
+
+
+def _pull(draft: Draft, bucket: Bucket, workers: int, servers: range) -> None:
+    group = draft.group(f"{PULL} b{bucket.index}", PULL)
+    for k, server in enumerate(servers):
+        size_bytes = _shard_bytes(bucket, k, len(servers))
+        for worker in range(workers):
+            needed = f"f{worker} b{bucket.index}"
+            if worker != server:
+                needed = draft.transfer(_name(PULL, bucket, server, worker), server, worker, size_bytes, group, group)
+            draft.next_iteration(f"u{server} b{bucket.index}", needed)
+
+
+def _push(draft: Draft, bucket: Bucket, workers: int, servers: range) -> None:
+    group = draft.group(f"{PUSH} b{bucket.index}", PUSH)
+    for worker in range(workers):
+        for k, server in enumerate(servers):
+            if worker != server:
+                name, size_bytes = _name(PUSH, bucket, worker, server), _shard_bytes(bucket, k, len(servers))
+                draft.transfer(name, worker, server, size_bytes, group, group, (f"b{worker} b{bucket.index}",))
+
+
+def _update(draft: Draft, layers: Layers, bucket: Bucket, workers: int, servers: range) -> None:
+    update_s = sum(layers.update_s[bucket.first : bucket.last + 1]) / len(servers)
+    for server in servers:
+        pushed = [_name(PUSH, bucket, worker, server) for worker in range(workers) if worker != server]
+        own = [f"b{server} b{bucket.index}"] if server < workers else []
+        draft.beside(server, f"u{server} b{bucket.index}", update_s, [*own, *pushed], "update")
+
+
+def _compute(draft: Draft, layers: Layers, buckets: list[Bucket], worker: int, servers: range) -> None:
+    """A worker's passes, cut where a bucket is needed and where it is complete."""
+    # Layers without parameters go with the bucket before them, the first ones with the first.
+    ends = [layers.count, *(bucket.first for bucket in buckets)][:-1]
+    spans = [
+        range(bucket.first if bucket is not buckets[-1] else 0, end) for bucket, end in zip(buckets, ends, strict=True)
+    ]
+    for bucket, span in zip(reversed(buckets), reversed(spans), strict=True):
+        pulled = [_name(PULL, bucket, server, worker) for server in servers if server != worker]
+        forward_s = sum(layers.forward_s[layer] for layer in span)
+        draft.compute(worker, f"f{worker} b{bucket.index}", forward_s, pulled, "forward")
+    for bucket, span in zip(buckets, spans, strict=True):
+        backward_s = sum(layers.backward_s[layer] for layer in span)
+        draft.compute(worker, f"b{worker} b{bucket.index}", backward_s, (), "backward")

@@ -1,0 +1,63 @@
+"""A forward-only pipeline: the paper's example (Fig. 2), and pipelined inference."""
+
+from __future__ import annotations
+
+from echelonflow.model.dag import JobDag
+from traffic.workloads.paradigms._draft import Draft
+from traffic.workloads.paradigms._layers import at_least, spread
+from traffic.workloads.paradigms._stages import Arrangement, group_name, measured_values, stagger, transfer_name
+from traffic.workloads.profile import Profile
+
+KIND = "pp-forward"
+
+
+def build(
+    *,
+    stages: int,
+    micro_batches: int,
+    forward_s: float | list[float],
+    activation_bytes: int | list[int],
+    arrangement: Arrangement = "derived",
+) -> JobDag:
+    """`stages` ranks; each computes every micro-batch in order and sends it on to the next.
+
+    `forward_s` is a stage's time for a micro-batch (one, or one per stage), `activation_bytes` what crosses
+    a boundary (one, or one per boundary). The next iteration of a rank follows on its last micro-batch.
+    Raises InputError for lists of the wrong length and for fewer than 2 stages.
+    """
+    at_least(2, stages=stages)
+    at_least(1, micro_batches=micro_batches)
+    time_s = spread("forward", forward_s, stages, "stages")
+    size = spread("activation", activation_bytes, stages - 1, "boundaries")
+    draft = Draft(stages)
+    for s in range(stages - 1):
+        draft.group(group_name(KIND, s, s + 1), KIND, stagger(arrangement, max(time_s[s : s + 2])))
+    for s in range(stages):
+        for m in range(micro_batches):
+            inputs = [transfer_name(KIND, s - 1, s, m)] if s else []
+            done = draft.compute(s, f"f{s} m{m}", time_s[s], inputs, "forward")
+            if s < stages - 1:
+                name, group = transfer_name(KIND, s, s + 1, m), group_name(KIND, s, s + 1)
+                draft.transfer(name, s, s + 1, size[s], group, after=(done,))
+    return draft.dag(
+        {
+            "paradigm": "pipeline",
+            "stages": stages,
+            "micro_batches": micro_batches,
+            "forward_s": list(time_s),
+            "activation_bytes": list(size),
+            "arrangement": arrangement,
+        }
+    )
+
+
+def from_profile(profile: Profile, *, stages: int, micro_batches: int, arrangement: Arrangement = "derived") -> JobDag:
+    """The forward pass of a measured model, cut into balanced stages (InputError if it has too few layers)."""
+    values = measured_values(profile, stages)
+    return build(
+        stages=stages,
+        micro_batches=micro_batches,
+        forward_s=values["forward_s"],
+        activation_bytes=values["activation_bytes"],
+        arrangement=arrangement,
+    )

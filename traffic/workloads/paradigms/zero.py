@@ -1,0 +1,87 @@
+"""ZeRO-1 and ZeRO-2: replicas that share the optimiser's state, or gradients too (Rajbhandari et al., SC 2020)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from echelonflow.model.dag import JobDag
+from traffic.workloads.collectives import Algorithm
+from traffic.workloads.paradigms._draft import Draft
+from traffic.workloads.paradigms._layers import BUCKET_BYTES, Layers, at_least, given_layers, measured_layers
+from traffic.workloads.profile import Profile
+
+SCATTER = "zero-reduce-scatter"
+GATHER = "zero-all-gather"
+
+
+def build(
+    *,
+    ranks: int,
+    layers: int,
+    forward_s: float | list[float],
+    backward_s: float | list[float],
+    parameter_bytes: int | list[int],
+    update_s: float | list[float] = 0.0,
+    stage: Literal[1, 2] = 2,
+    bucket_bytes: int = BUCKET_BYTES,
+    algorithm: Algorithm = "ring",
+) -> JobDag:
+    """`ranks` replicas, each of which updates 1 / `ranks` of the weights and gives them to the others.
+
+    Values are those of a layer, one for all or one for each. Gradients are reduce-scattered in buckets of at least
+    `bucket_bytes`: with stage 2 as soon as a bucket is complete, with stage 1, which keeps all gradients, once the whole
+    backward pass is over. Each rank then updates its share, for 1 / `ranks` of `update_s`, and all-gathers the
+    new weights, bucket by bucket, before the next iteration. Every collective is a Coflow and an EchelonFlow with
+    offsets of 0. Raises InputError for values that do not fit.
+    """
+    given = given_layers(
+        layers,
+        forward_s=forward_s,
+        backward_s=backward_s,
+        update_s=update_s,
+        parameter_bytes=parameter_bytes,
+    )
+    return _dag(given, ranks, stage, bucket_bytes, algorithm)
+
+
+def from_profile(
+    profile: Profile,
+    *,
+    ranks: int,
+    stage: Literal[1, 2] = 2,
+    bucket_bytes: int = BUCKET_BYTES,
+    algorithm: Algorithm = "ring",
+) -> JobDag:
+    """A measured model; each replica computes what was measured; otherwise as `build`."""
+    return _dag(measured_layers(profile), ranks, stage, bucket_bytes, algorithm)
+
+
+def _dag(layers: Layers, ranks: int, stage: int, bucket_bytes: int, algorithm: Algorithm) -> JobDag:
+    at_least(2, ranks=ranks)
+    draft = Draft(ranks)
+    everyone = range(ranks)
+    buckets = layers.buckets(range(layers.count), bucket_bytes)
+    for rank in everyone:
+        draft.compute(rank, f"f{rank}", sum(layers.forward_s), (), "forward")
+    end, complete = layers.count, []
+    for bucket in buckets:
+        first = 0 if bucket is buckets[-1] else bucket.first
+        backward_s, end = sum(layers.backward_s[first:end]), first
+        complete.append(
+            [draft.compute(rank, f"b{rank} b{bucket.index}", backward_s, (), "backward") for rank in everyone]
+        )
+    for bucket, own in zip(buckets, complete, strict=True):
+        ready = [(name,) for name in (own if stage == 2 else complete[-1])]
+        name = f"{SCATTER} b{bucket.index}"
+        done = draft.collective(name, "reduce-scatter", algorithm, everyone, bucket.size_bytes, ready, kind=SCATTER)
+        for rank in everyone:
+            draft.hold(rank, done[rank])
+    update = [draft.compute(rank, f"u{rank}", layers.all_update_s / ranks, (), "update") for rank in everyone]
+    for bucket in reversed(buckets):
+        name, ready = f"{GATHER} b{bucket.index}", [(step,) for step in update]
+        done = draft.collective(name, "all-gather", algorithm, everyone, bucket.size_bytes, ready, kind=GATHER)
+        for rank in everyone:
+            draft.hold(rank, done[rank])
+    for rank in everyone:
+        draft.compute(rank, f"ready{rank}", 0.0, (), "update")
+    return draft.dag({"paradigm": "zero", "ranks": ranks, "stage": stage, "bucket_bytes": bucket_bytes})
