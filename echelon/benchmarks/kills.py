@@ -59,7 +59,7 @@ def run(repeat: int, say: Say) -> list[Figure]:
 
 
 def _echelon(file: Path, out: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "echelon.cli.main", "run", str(file), "--out", str(out)]
+    command = [sys.executable, "-m", "echelon.cli", "run", str(file), "--out", str(out)]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ECHELON = [sys.executable, "-m", "echelon.cli.main"]
+ECHELON = [sys.executable, "-m", "echelon.cli"]
 CSV_COLUMNS = {
     "iterations": "policy,repeat,job,iteration,start_s,finish_s,duration_s,exposed_s,predicted_s",
     "groups": "policy,repeat,job,iteration,group,kind,reference_s,finish_s,tardiness_s",

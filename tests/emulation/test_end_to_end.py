@@ -150,7 +150,7 @@ def test_a_part_that_dies_ends_the_run_with_a_reason(short_pipeline, tmp_path, v
     assert (tmp_path / "out" / "manifest.json").exists()
 
 
-@pytest.mark.parametrize("moment", ["inside", "traffic.agent"])
+@pytest.mark.parametrize("moment", ["echelon.running.emulator", "traffic.agent"])
 def test_kill_9_leaves_nothing(short_pipeline, tmp_path, moment):
     before = own_interfaces()
     with echelon_run(short_pipeline, "--out", tmp_path / "out", "--policy", "fair") as process:

@@ -11,7 +11,7 @@ from tests.unit.test_experiments import GOOD, YAML
 
 
 def echelon(*arguments):
-    command = [sys.executable, "-m", "echelon.cli.main", *map(str, arguments)]
+    command = [sys.executable, "-m", "echelon.cli", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

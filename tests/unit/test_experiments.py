@@ -9,10 +9,11 @@ import pytest
 from ruamel.yaml import YAML
 
 from echelon.experiment import schema
+from echelon.places import EXPERIMENTS
 from echelon.running import runner
 from echelonflow.errors import InputError
 
-FILES = sorted(Path(schema.__file__).parent.glob("*.yaml"))
+FILES = sorted(EXPERIMENTS.glob("*.yaml"))
 
 GOOD = {
     "name": "good",

@@ -166,7 +166,7 @@ _COMPILED = _Compiled()
 
 
 def test_the_environment_can_forbid_compiling():
-    code = "from echelonflow import kernels; import sys; print(kernels.warm_up(), 'numba' in sys.modules)"
+    code = "from echelonflow.scheduling import kernels; import sys; print(kernels.warm_up(), 'numba' in sys.modules)"
     environment = {**os.environ, kernels.PLAIN_VARIABLE: "1"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["plain", "False"]
