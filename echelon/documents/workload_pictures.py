@@ -17,7 +17,7 @@ from typing import Any
 
 from echelon.documents.made_pages import with_made
 from echelon.experiment.jobs import PROFILES, build_dag
-from echelon.experiment.schema import JobSpec
+from echelon.experiment.specs import JobSpec
 from echelon.places import DOCS
 from echelonflow import plugins
 from echelonflow.model import topologies

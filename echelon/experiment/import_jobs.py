@@ -7,21 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from echelon.experiment.files import find_file
 from echelon.experiment.options import bind
+from echelon.experiment.specs import ImportSpec
 from echelonflow.errors import InputError
 from traffic.workloads import formats
-
-
-class ImportSpec(BaseModel):
-    """`format` by name and its `files`; further keys are that format's options."""
-
-    model_config = ConfigDict(extra="allow")
-    format: str
-    files: list[str] = Field(min_length=1)
-    """Absolute, or relative to the experiment file; `~` and ${VARIABLES} are replaced, and * stands for any characters."""
 
 
 def import_job(spec: ImportSpec, folder: Path) -> formats.Imported:

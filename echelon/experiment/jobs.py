@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from echelon.experiment.import_jobs import import_job
+from echelon.experiment.notes import JobNotes
 from echelon.experiment.options import bind
+from echelon.experiment.specs import JobSpec
 from echelonflow import plugins
 from echelonflow.errors import InputError
 from echelonflow.model.dag import JobDag
 from traffic.workloads import paradigms, profile, scaling
 
-if TYPE_CHECKING:
-    from echelon.experiment.schema import JobSpec
-
 PROFILES = Path(profile.__file__).parent / "profiles"
-
-
-@dataclass(frozen=True)
-class JobNotes:
-    """What a reader of results must know of a job: its scale in both clocks, and warnings."""
-
-    job: str
-    facts: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def build_dag(spec: JobSpec, link_Bps: float, folder: Path) -> tuple[JobDag, JobNotes]:

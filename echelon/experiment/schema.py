@@ -1,7 +1,8 @@
 """Experiment files: YAML in, a checked `Experiment` out, every fault reported at once.
 
 A fault is named by its path in the file (`jobs.0.stages`), with what is wrong and what would be right.
-Structure is checked here by pydantic; options of topologies and paradigms by `echelon.experiment.options`.
+Structure is checked by pydantic (`echelon.experiment.specs`); options of topologies and paradigms by
+`echelon.experiment.options`.
 """
 
 from __future__ import annotations
@@ -9,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from echelon.experiment.import_jobs import ImportSpec
-from echelon.experiment.jobs import JobNotes, build_dag
+from echelon.experiment.jobs import build_dag
+from echelon.experiment.notes import JobNotes
 from echelon.experiment.options import bind
-from echelon.experiment.trace_jobs import TraceSpec, build_trace
+from echelon.experiment.specs import EmulationSpec, ExperimentSpec, JobSpec, TraceSpec
+from echelon.experiment.trace_jobs import build_trace
 from echelonflow import plugins
 from echelonflow.errors import InputError
 from echelonflow.model import topologies
@@ -28,83 +30,7 @@ from echelonflow.model.network import Network
 from echelonflow.model.units import parse_duration_s
 from echelonflow.scheduling import policies
 from results.verdict import Limits
-from simulator.realism import EXACT, MAX_CLASSES, Realism
-
-Enforcer = Literal["auto", "priority", "rate"]
-
-
-class NetworkSpec(BaseModel):
-    """`topology` by name; further keys are that topology's options."""
-
-    model_config = ConfigDict(extra="allow")
-    topology: str
-
-
-class ScalingSpec(BaseModel):
-    """Similarity scaling: the link bandwidth divided by `bandwidth`, time stretched by `time`."""
-
-    model_config = ConfigDict(extra="forbid")
-    bandwidth: float = Field(gt=0)
-    time: float = Field(gt=0)
-
-
-class JobSpec(BaseModel):
-    """`paradigm` by name, further keys being that paradigm's options; or an `import`; or a `trace` and only the name."""
-
-    model_config = ConfigDict(extra="allow")
-    name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
-    paradigm: str | None = None
-    trace: TraceSpec | None = None
-    import_: ImportSpec | None = Field(default=None, alias="import")
-    profile: str | None = None
-    iterations: int = Field(default=1, ge=1, le=1_000_000)
-    weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
-    start: str = "0 s"
-    placement: list[str] | None = None
-    scaling: ScalingSpec | None = None
-
-
-class EmulationSpec(BaseModel):
-    """How the network is realised; none of it changes what is simulated."""
-
-    model_config = ConfigDict(extra="forbid")
-    datapath: Literal["auto", "kernel", "userspace"] = "auto"
-    tso: bool | None = None
-    congestion_control: str = "cubic"
-    enforcer: Enforcer = "auto"
-    framework: Literal["ryu", "os-ken"] = "ryu"
-    progress_interval: str = "50 ms"
-    limits: dict[str, float] = Field(default_factory=dict)
-
-
-class FluidSpec(BaseModel):
-    """How far a simulation departs from the ideal (`simulator.realism`): by default not at all."""
-
-    model_config = ConfigDict(extra="forbid")
-    classes: int | None = Field(default=None, ge=1, le=MAX_CLASSES)
-    decision_latency: str = "0 s"
-    enforcer: Enforcer = "auto"
-    undecided: Literal["wait", "last-class"] = "wait"
-
-    def realism(self) -> Realism:
-        """The simulator's parameters; InputError for a latency that is none."""
-        return Realism(self.classes, parse_duration_s(self.decision_latency), self.enforcer, self.undecided)
-
-
-class ExperimentSpec(BaseModel):
-    """One experiment file as written."""
-
-    model_config = ConfigDict(extra="forbid")
-    name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
-    title: str = ""
-    time_unit: str | None = None
-    network: NetworkSpec
-    jobs: list[JobSpec] = Field(min_length=1)
-    policies: list[str] = Field(min_length=1)
-    repeats: int = Field(default=1, ge=1, le=10_000)
-    seed: int = Field(default=0, ge=0)
-    emulation: EmulationSpec = EmulationSpec()
-    fluid: FluidSpec = FluidSpec()
+from simulator.realism import EXACT, Realism
 
 
 @dataclass(frozen=True)

@@ -7,31 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
 
 from echelon.experiment.files import find_file
-from echelon.experiment.jobs import JobNotes
+from echelon.experiment.notes import JobNotes
 from echelon.experiment.options import bind
+from echelon.experiment.specs import TraceSpec
 from echelonflow.errors import InputError
 from echelonflow.model.coflow_trace import CoflowTrace
 from echelonflow.model.network import Network
 from echelonflow.model.units import format_size, parse_duration_s
 from traffic.workloads import traces
-
-
-class TraceSpec(BaseModel):
-    """`format` by name and the `file`; further keys are that format's options."""
-
-    model_config = ConfigDict(extra="allow")
-    format: str
-    file: str
-    """Absolute, or relative to the experiment file; `~` and ${VARIABLES} are replaced."""
-    coflows: int | None = Field(default=None, ge=1)
-    """Only so many, the first to arrive."""
-    speed_up: float = Field(default=1.0, gt=0, allow_inf_nan=False)
-    """Arrivals come so many times as fast; sizes stay."""
-    epoch: str | None = None
-    """Arrivals are brought forward to multiples of this, as simulators do that admit at intervals."""
 
 
 def build_trace(job: str, spec: TraceSpec, folder: Path, network: Network) -> tuple[CoflowTrace, JobNotes]:

@@ -10,7 +10,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from echelon.experiment.schema import EmulationSpec, Experiment
+from echelon.experiment.schema import Experiment
+from echelon.experiment.specs import EmulationSpec
 from echelon.running import runner
 from echelon.running.capacity import Capacity
 from echelonflow.errors import EXIT_FAILED, EXIT_VALID, InputError, RunError
