@@ -54,7 +54,7 @@ Step = Compute | Transfer
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """An EchelonFlow: transfers whose ideal finish times are r + offset (design, section 2).
+    """An EchelonFlow: transfers whose ideal finish times are r + offset (docs/design.md, "The mathematics").
 
     `transfers` and `offsets_s` have one entry per flow, in the order in which they are consumed.
     """
@@ -255,7 +255,7 @@ def derived_offsets(job_dag: JobDag) -> dict[str, float]:
     """Offsets of all transfers "from the DAG": when each is first consumed in a run without a network.
 
     A transfer's value is the start of its earliest consumer less the least such start in its group
-    (design, section 2). A consumer may belong to the next iteration. A transfer that nobody waits for
+    (docs/design.md, "Arrangement functions"). A consumer may belong to the next iteration. A transfer that nobody waits for
     is taken to be consumed when it is released. Seconds, per transfer name.
     """
     (first_s, _), (second_s, _) = _times_without_network(job_dag, 2)

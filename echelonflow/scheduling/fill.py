@@ -311,7 +311,7 @@ def least_tardiness_s(snapshot: Snapshot) -> Floats:
 
     On every link, with V_k the bytes of the first k of its flows in order of ideal finish time d, any
     schedule has τ >= V_k / c - (d_k - now); τ_H is the largest of these and of what is already incurred
-    (design, section 3). Exact on one link, a lower bound on a network. Declared but unreleased bytes
+    (docs/design.md, "Scheduling"). Exact on one link, a lower bound on a network. Declared but unreleased bytes
     are not counted: their release may come too late to matter.
     """
     tau: Floats = snapshot.groups.incurred_tardiness_s.copy()

@@ -1,4 +1,4 @@
-"""Facts that every implementation must reproduce (design, section 3), and textbook definitions."""
+"""Facts that every implementation must reproduce (docs/design.md, "The mathematics"), and textbook definitions."""
 
 from __future__ import annotations
 

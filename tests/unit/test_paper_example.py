@@ -1,4 +1,4 @@
-"""The paper's Fig. 2, which every implementation must reproduce (design, section 3, fact 1)."""
+"""The paper's Fig. 2, which every implementation must reproduce (docs/design.md, "The mathematics")."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def exact_tardiness_s(flows: FlowSet) -> float:
     two such τ the program is exact, and what is feasible stays so for larger τ: the first feasible range is found
     by bisection. Where all flows are released, one program is solved.
 
-    Raises InputError if there are several groups. Source: design, section 3; deadlines that move with a bound on
+    Raises InputError if there are several groups. Source: docs/design.md, "Scheduling"; deadlines that move with a bound on
     lateness as in Labetoulle, Lawler, Lenstra and Rinnooy Kan (1984), on links in place of machines.
     """
     if flows.groups != 1:
