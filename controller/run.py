@@ -22,6 +22,7 @@ from controller.fabric import Fabric
 from controller.instructions import InstallRules, Instruction, LogDecision, Question, SendTo
 from controller.rules import LAST_DATA_PORT, Rule
 from echelonflow.errors import InputError
+from echelonflow.model.arrays import Floats
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.policies import Policy
@@ -60,6 +61,26 @@ class FlowInFlight:
         return self.known_bytes + self.rate_Bps * max(now_s - self.known_s, 0.0)
 
 
+@dataclass(slots=True)
+class Pending:
+    """Events that no decision was made on yet: the first of them by name, the others counted."""
+
+    named: list[str] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, trigger: str) -> None:
+        self.count += 1
+        if len(self.named) < TRIGGERS_NAMED:
+            self.named.append(trigger)
+
+    def words(self) -> str:
+        """What a decision's log entry says of them."""
+        if not self.count:
+            return "expiry"
+        more = self.count - len(self.named)
+        return ", ".join(self.named) + (f", and {more} more" if more else "")
+
+
 @dataclass
 class Run:
     """State between `Begin` and `End`; raises InputError, unchanged, for events that do not fit.
@@ -91,11 +112,12 @@ class Run:
     def __post_init__(self) -> None:
         self._state = SchedulerState(self.fabric.network)
         self._flows: dict[FlowKey, FlowInFlight] = {}
-        self._finished: set[FlowKey] = set()
+        self._finished: dict[tuple[str, str], int] = {}
+        """Of each flow the last iteration that finished: one number, however long the run stands."""
         self._connections: dict[tuple[str, int, str, int], tuple[str, str]] = {}
         self._marks: dict[tuple[str, str], int] = {}
         self._declarers: dict[str, int] = {}
-        self._pending: list[str] = []
+        self._pending = Pending()
         self._pending_since = 0.0
         self._expires_s = math.inf
         self._fell_back = False
@@ -144,10 +166,13 @@ class Run:
         self._note("release", key)
 
     def progress(self, message: Progress, host: str, now_s: float) -> None:
-        """Bytes acknowledged so far; of no account for a flow whose receiver was faster to report its end."""
+        """Bytes acknowledged so far; of no account for a flow whose receiver was faster to report its end.
+
+        A connection carries its iterations in turn, so the last one that finished tells which reports are late.
+        """
         self._check_host(message, host, "src_host")
         key = (message.job, message.iteration, message.flow)
-        if key in self._finished:
+        if key not in self._flows and message.iteration <= self._finished.get((message.job, message.flow), -1):
             return
         self._state.progress(key, message.sent_bytes)
         flow = self._flows[key]
@@ -159,7 +184,8 @@ class Run:
         key = (message.job, message.iteration, message.flow)
         self._state.finish(key, self._event_time_s(message.time_s, now_s))
         del self._flows[key]
-        self._finished.add(key)
+        last = self._finished.get((message.job, message.flow), -1)
+        self._finished[message.job, message.flow] = max(last, message.iteration)
         self._note("finish", key)
 
     def _check_host(self, message: Release | Progress | Finish, host: str, end: str) -> None:
@@ -187,9 +213,9 @@ class Run:
 
     def note(self, trigger: str) -> None:
         """Something has happened that asks for a decision."""
-        if not self._pending:
+        if not self._pending.count:
             self._pending_since = self.clock()
-        self._pending.append(trigger)
+        self._pending.add(trigger)
 
     def withdraw(self, client: int) -> list[Instruction]:
         """Forget the jobs that a client declared: it has gone. Takes back their rules."""
@@ -202,7 +228,7 @@ class Run:
             self._state.withdraw(job)
             del self._declarers[job]
         self._flows = {key: flow for key, flow in self._flows.items() if key[0] not in jobs}
-        self._finished = {key for key in self._finished if key[0] not in jobs}
+        self._finished = {flow: last for flow, last in self._finished.items() if flow[0] not in jobs}
         self._connections = {ends: flow for ends, flow in self._connections.items() if flow[0] not in jobs}
         self.note(f"withdraw {', '.join(sorted(jobs))}")
         return instructions
@@ -216,13 +242,13 @@ class Run:
 
     def due(self, now_s: float) -> bool:
         """Whether something has happened, or run out, since the last decision (one is made at a time)."""
-        return self.asked is None and (bool(self._pending) or now_s >= self.wake_s)
+        return self.asked is None and (self._pending.count > 0 or now_s >= self.wake_s)
 
     def question(self, now_s: float) -> Question | None:
         """What the policy is to be asked now; None where there is nothing to decide."""
-        began_s = self._pending_since if self._pending else self.clock()
-        trigger = _trigger(self._pending)
-        self._pending = []
+        began_s = self._pending_since if self._pending.count else self.clock()
+        trigger = self._pending.words()
+        self._pending = Pending()
         self._expires_s = math.inf
         if not self._flows:
             return None
@@ -289,11 +315,11 @@ class Run:
 
     def _snapshot(self, time_s: float) -> tuple[Snapshot, list[FlowKey]]:
         """The state's snapshot, with bytes sent as estimated for now."""
-        snapshot, keys = self._state.snapshot(time_s)
-        size = snapshot.sent_bytes + snapshot.remaining_bytes
-        estimate = np.array([self._flows[key].sent_bytes(time_s) for key in keys])
-        sent = np.minimum(estimate, size - 1.0)
-        return dataclasses.replace(snapshot, sent_bytes=sent, remaining_bytes=size - sent), keys
+
+        def estimate(keys: Sequence[FlowKey]) -> Floats:
+            return np.array([self._flows[key].sent_bytes(time_s) for key in keys], np.float64)
+
+        return self._state.snapshot(time_s, estimate)
 
     def _enforce(self, question: Question, allocation: Allocation) -> list[tuple[int, Setting]]:
         """Put the allocation in force in our books; returns (client, setting) of every flow that changes."""
@@ -398,13 +424,6 @@ def _flow_in_words(flow: str, iteration: int, state: FlowInFlight) -> dict[str, 
 
 def _connection(flow: FlowDeclaration) -> tuple[str, int, str, int]:
     return flow.src_host, flow.src_port, flow.dst_host, flow.dst_port
-
-
-def _trigger(events: list[str]) -> str:
-    if not events:
-        return "expiry"
-    more = len(events) - TRIGGERS_NAMED
-    return ", ".join(events[:TRIGGERS_NAMED]) + (f", and {more} more" if more > 0 else "")
 
 
 def _messages(settings: list[tuple[int, Setting]]) -> list[SendTo]:

@@ -11,7 +11,7 @@ snapshot is a copy of columns. A row is called a slot; a flow keeps its own unti
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -28,6 +28,9 @@ from echelonflow.wire.messages import Declare, FlowDeclaration
 
 FlowKey = tuple[str, int, str]
 """(job, iteration, flow): one flow of one iteration."""
+
+Estimate = Callable[[Sequence[FlowKey]], Floats]
+"""Bytes sent of each of these flows."""
 
 ITERATION_BITS = 20
 
@@ -261,14 +264,19 @@ class SchedulerState:
         reference_s = self._reference_s(flows["run"][[slot]])[0]
         return float(reference_s + flows["offset_s"][slot])
 
-    def snapshot(self, now_s: float) -> tuple[Snapshot, list[FlowKey]]:
-        """The snapshot at `now_s`, and the key of each of its rows, in order of ids (the list is not to be changed)."""
+    def snapshot(self, now_s: float, estimate: Estimate | None = None) -> tuple[Snapshot, list[FlowKey]]:
+        """The snapshot at `now_s`, and the key of each of its rows, in order of ids (the list is not to be changed).
+
+        `estimate` gives the bytes that each flow has sent where reports are older than `now_s`; without it, the
+        bytes reported count.
+        """
         self._put_in_order()
         flows, slots = self._flow_table, self._in_order
         runs, group = self._in_flight(self._run_table, flows["run"][slots])
         coflows, coflow = self._in_flight(self._coflow_table, flows["coflow"][slots])
         groups, jobs = self._group_table(runs)
-        size, sent, reference = flows["size_bytes"][slots], flows["sent_bytes"][slots], groups.reference_s
+        size, reference = flows["size_bytes"][slots], groups.reference_s
+        sent = flows["sent_bytes"][slots] if estimate is None else np.minimum(estimate(self._keys), size)
         path_start, path_link = self._paths.rows(flows["path"][slots])
         coflow_columns = self._coflow_table
         finished = coflow_columns["finished_bytes"][coflows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -323,6 +324,25 @@ def test_the_estimate_ends_before_the_flow_does(network, monkeypatch):
     assert seen_remaining(coordinator, monkeypatch, NOW + 60, (A, release("x1", NOW + 60))) == 1.0
 
 
+def test_what_a_coflow_sent_is_estimated_as_its_flows_are(network, monkeypatch):
+    """Finished bytes and estimates: `aalo` decides by this sum, so it may not lag behind the flows'."""
+    both = Declare("job", "g", "pp", 1.0, tuple(dataclasses.replace(f, coflow="c") for f in GROUP.flows))
+    coordinator = started(network, groups=(both,))
+    say(coordinator, (A, release("x0")), (A, release("x1")))
+    coordinator.decide(NOW)
+    say(coordinator, (B, finish("x0", NOW + 0.1)), now_s=NOW + 0.1)
+    snapshot = coordinator._run.trial(NOW + 0.6)
+    assert snapshot.sent_bytes[0] > 100_000
+    assert snapshot.coflows.sent_bytes.tolist() == [10**6 + snapshot.sent_bytes[0]]
+
+
+def test_a_report_of_all_bytes_leaves_the_flow_its_declared_size(network):
+    coordinator = started(network)
+    say(coordinator, (A, release("x0")), (A, Progress("job", "x0", 0, 10**6)))
+    snapshot = coordinator._run.trial(NOW + 1)
+    assert (snapshot.sent_bytes.tolist(), snapshot.remaining_bytes.tolist()) == ([1e6], [1.0])
+
+
 def test_equal_inputs_have_equal_digests(network):
     def first_digest(at_s):
         coordinator = started(network)
@@ -434,6 +454,17 @@ def test_a_bad_begin_is_refused_and_the_run_goes_on(network):
     refused(coordinator, RUNNER, Begin("r", "by-id", "magic", 2, "/d"), "unknown enforcer")
     say(coordinator, (A, release("x0")))
     assert coordinator.due(NOW)
+
+
+def test_a_second_finish_is_refused_and_late_reports_are_of_no_account(network):
+    coordinator = started(network)
+    for iteration in range(3):
+        say(coordinator, (A, release("x0", iteration=iteration)), (B, finish("x0", iteration=iteration)))
+    refused(coordinator, B, finish("x0", iteration=2), "not in flight")
+    for iteration in range(3):
+        assert say(coordinator, (A, Progress("job", "x0", iteration, 10**6))) == []
+    refused(coordinator, A, Progress("job", "x0", 3, 1), "not in flight")
+    refused(coordinator, A, Progress("job", "x1", 0, 1), "not in flight")
 
 
 def test_a_line_that_is_no_message_is_refused(network):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 
 import pytest
 
@@ -47,6 +48,7 @@ def failing(snapshot):
     raise PolicyError("policy failing: will not")
 
 
+NOT_BOOKS = ("policy", "fabric", "clock", "guard", "connected", "previous")
 THIRD = dscp_of_class(3)
 BACKWARDS = Policy("backwards", "priority", "", by_id_backwards)
 FAILING = Policy("failing", "priority", "", failing)
@@ -211,6 +213,42 @@ def test_a_standing_run_outlives_its_policy(network):
     coordinator.decide(NOW)
     assert coordinator.status(NOW)["run"]["policy"] == "fair"
     assert isinstance(coordinator.decide(NOW)[-1], LogDecision)
+
+
+def books_bytes(coordinator):
+    """How much the run's books hold, pickled: every table, set and list of them."""
+    return len(pickle.dumps({k: v for k, v in vars(coordinator._run).items() if k not in NOT_BOOKS}))
+
+
+def replay_both(coordinator, iteration):
+    for name in ("x0", "x1"):
+        assert say(coordinator, (A, release(name, iteration=iteration))) == []
+        assert say(coordinator, (3, finish(name, iteration=iteration))) == []
+
+
+def test_the_books_of_a_long_standing_run_stay_bounded(network):
+    coordinator = standing(network)
+    say(coordinator, (3, Hello("peer", "h3")))
+
+    def serve(iterations):
+        for iteration in iterations:
+            replay_both(coordinator, iteration)
+            coordinator.decide(NOW)
+        return books_bytes(coordinator)
+
+    after_few = serve(range(50))
+    assert serve(range(50, 400)) < after_few + 200
+
+
+def test_events_that_nobody_decides_on_do_not_pile_up(network):
+    """A run whose policy has failed hears on until it ends."""
+    coordinator = started(network)
+    replay_both(coordinator, 0)
+    coordinator.fail("for the test")
+    before = books_bytes(coordinator)
+    for iteration in range(1, 200):
+        replay_both(coordinator, iteration)
+    assert books_bytes(coordinator) < before + 1000
 
 
 # Switches that come back
