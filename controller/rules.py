@@ -2,7 +2,7 @@
 
 Table 0 classifies what hosts send: the edge switch decides the mark, whatever the host wrote. Packets
 that come from another switch were marked at the edge, and keep that. Table 1 forwards by destination
-MAC, proactively, along `Network.next_hops`. What matches nothing is dropped: no packet ever waits for
+MAC, proactively, along `Network.next_links`. What matches nothing is dropped: no packet ever waits for
 the controller.
 
 IPv4 and ARP are all that a host may send (IPv6 is off in hosts); ARP has no DSCP, so queues must find
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from echelonflow.model.addressing import host_address, ip_of, port_towards, switch_ports
+from echelonflow.model.addressing import host_address, ip_of, port_of, switch_ports
 from echelonflow.model.network import Network
 from echelonflow.wire.classes import CONTROL_CLASS, DEFAULT_CLASS, dscp_of_class
 from echelonflow.wire.declare import DATA_PORT, FIRST_SOURCE_PORT
@@ -69,9 +69,9 @@ def base_rules(network: Network, switch: str) -> list[Rule]:
     for port, link in switch_ports(network, switch).items():
         rules += _host_port_rules(port) if link.dst in network.edge_switch else [_fabric_port_rule(port)]
     for host in network.hosts:
-        next_node = network.next_hops(host).get(switch)
-        if next_node is not None:
-            output = port_towards(network, switch, next_node)
+        next_link = network.next_links(host).get(switch)
+        if next_link is not None:
+            output = port_of(network, next_link)
             match = Match(eth_dst=host_address(network, host).mac)
             rules.append(Rule(FORWARD, DEFAULT_PRIORITY, match, output=output))
     return rules

@@ -185,7 +185,7 @@ class EmulatedNetwork:
     def _port(self, link: Link) -> int:
         if link.src in self.network.edge_switch:
             return 0
-        return addressing.port_towards(self.network, link.src, link.dst)
+        return addressing.port_of(self.network, link)
 
     def _mac(self, link: Link) -> str:
         if link.src in self.network.edge_switch:

@@ -35,16 +35,16 @@ def switch_ports(network: Network, switch: str) -> dict[int, Link]:
     return dict(enumerate(leaving, start=1))
 
 
-def port_towards(network: Network, switch: str, node: str) -> int:
-    """The port of `switch` whose cable leads to `node`."""
-    return next(number for number, link in switch_ports(network, switch).items() if link.dst == node)
+def port_of(network: Network, link: Link) -> int:
+    """The port of the switch `link.src` by which `link` leaves."""
+    return next(number for number, leaving in switch_ports(network, link.src).items() if leaving.index == link.index)
 
 
 def interface_name(network: Network, link: Link) -> str:
     """Name of the interface whose egress is `link`: h1-eth0 on a host, s1-eth2 on port 2 of a switch."""
     if link.src in network.edge_switch:
         return f"{link.src}-eth0"
-    return f"{link.src}-eth{port_towards(network, link.src, link.dst)}"
+    return f"{link.src}-eth{port_of(network, link)}"
 
 
 def ip_of(network: Network, host: str) -> str:
@@ -63,5 +63,5 @@ def host_address(network: Network, host: str) -> HostAddress:
         ip=ip_of(network, host),
         mac=f"02:ec:00:00:{number >> 8:02x}:{number & 255:02x}",
         switch=switch,
-        switch_port=port_towards(network, switch, host),
+        switch_port=next(port for port, link in switch_ports(network, switch).items() if link.dst == host),
     )

@@ -7,7 +7,7 @@ its forwarding rules from it. Topologies (`echelonflow.model.topologies`, one fi
 from __future__ import annotations
 
 import dataclasses
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -39,18 +39,21 @@ class Link:
     dst: str
     rate_bps: float
     kind: str
+    parallel: int = 1
+    """1 for the first cable between its two nodes, 2 for the second, and so on."""
 
     @property
     def name(self) -> str:
-        return f"{self.src}->{self.dst}"
+        """Such as s1->s2, or s1->s2#2 on the second cable between the two: unique in a network."""
+        return f"{self.src}->{self.dst}" + (f"#{self.parallel}" if self.parallel > 1 else "")
 
 
 @dataclass(frozen=True)
 class Network:
     """Hosts and switches joined by cables; `mtu_bytes` holds everywhere.
 
-    Raises InputError where a name is used twice or unknown, a rate is not positive, or a host is
-    not attached by exactly one cable.
+    Two switches may be joined by several cables. Raises InputError where a name is used twice or unknown, a rate is
+    not positive, a cable leads back to its own node, or a host is not attached by exactly one cable.
     """
 
     name: str
@@ -70,6 +73,8 @@ class Network:
                 if end not in degree:
                     raise InputError(f"topology {self.name}: cable to unknown node {end!r}")
                 degree[end] += 1
+            if cable.a == cable.b:
+                raise InputError(f"topology {self.name}: a cable leads from {cable.a} to itself")
             if not cable.rate_bps > 0:
                 raise InputError(
                     f"topology {self.name}: cable {cable.a}-{cable.b} has rate {cable.rate_bps}; "
@@ -83,9 +88,12 @@ class Network:
     def links(self) -> tuple[Link, ...]:
         """Every directed link; cable i gives links 2i (a to b) and 2i+1 (b to a)."""
         found: list[Link] = []
+        cables_between: Counter[frozenset[str]] = Counter()
         for cable in self.cables:
+            ends = frozenset((cable.a, cable.b))
+            cables_between[ends] += 1
             for src, dst in ((cable.a, cable.b), (cable.b, cable.a)):
-                found.append(Link(len(found), src, dst, cable.rate_bps, cable.kind))
+                found.append(Link(len(found), src, dst, cable.rate_bps, cable.kind, cables_between[ends]))
         return tuple(found)
 
     @cached_property
@@ -142,9 +150,9 @@ class Network:
             node = tree[node].dst
         return tuple(hops)
 
-    def next_hops(self, dst: str) -> dict[str, str]:
-        """For every node but `dst`, the next node towards host `dst`: what switches forward by."""
-        return {node: link.dst for node, link in self._next_hop_towards(dst).items()}
+    def next_links(self, dst: str) -> dict[str, Link]:
+        """For every node but `dst`, the link by which it sends towards host `dst`: what switches forward by."""
+        return dict(self._next_hop_towards(dst))
 
     @cached_property
     def _trees(self) -> dict[str, dict[str, Link]]:

@@ -48,9 +48,9 @@ def static_rules(net):
     for switch in network.switches:
         rules = []
         for host in network.hosts:
-            towards = host if network.edge_switch[host] == switch else network.next_hops(host).get(switch)
+            towards = network.next_links(host).get(switch)
             if towards is not None:
-                port = addressing.port_towards(network, switch, towards)
+                port = addressing.port_of(network, towards)
                 rules.append(f"dl_dst={addressing.host_address(network, host).mac},actions=output:{port}")
         command = ["ovs-ofctl", "-O", "OpenFlow13", "add-flows", switch, "-"]
         subprocess.run(command, input="\n".join(rules) + "\n", text=True, check=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from controller.instructions import InstallRules, Instruction, ResetSwitch
 from controller.rules import Match, Rule
-from echelonflow.model.addressing import host_address, port_towards, switch_ports
+from echelonflow.model.addressing import host_address, port_of, switch_ports
 from echelonflow.model.network import Network
 
 MOST_HOPS = 16
@@ -103,14 +103,18 @@ class FakeFabric:
 
     def send(self, src: str, packet: Packet) -> tuple[str | None, list[str], Packet]:
         """(host it reaches or None, nodes it visited, packet as it was last seen)."""
-        visited, node, previous = [src], self.network.edge_switch[src], src
+        network = self.network
+        visited, node, in_port = [src], network.edge_switch[src], host_address(network, src).switch_port
         while node in self.switches and len(visited) < MOST_HOPS:
             visited.append(node)
-            done = self.switches[node].process(packet, port_towards(self.network, node, previous))
+            done = self.switches[node].process(packet, in_port)
             if done is None:
                 return None, visited, packet
             out, packet = done
-            previous, node = node, switch_ports(self.network, node)[out].dst
+            taken = switch_ports(network, node)[out]
+            node = taken.dst
+            if node in self.switches:
+                in_port = port_of(network, network.links[taken.index ^ 1])  # the other direction of its cable
         return (node if node not in self.switches else None), visited, packet
 
     def tcp(self, src: str, dst: str, sport: int, dport: int, dscp: int = 0) -> tuple[str | None, list[str], Packet]:
