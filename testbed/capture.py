@@ -78,7 +78,7 @@ class _Tcpdump:
         return int(match[1]), int(match[2]), int(match[3])
 
 
-class Capture:
+class PacketCapture:
     """TCP packets of `hosts`, each in `directory`/`label`-<host>.pcap (headers only, nanoseconds), until `stop`.
 
     Returns when every tcpdump listens; raises RunError if one does not start.

@@ -3,69 +3,82 @@
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+
+import psutil
 
 WINDOW_S = 0.5
-_IDLE_FIELDS = (3, 4)  # idle, iowait
-_COUNTED_FIELDS = 8  # up to steal; guest time is part of user time
+_IDLE = ("idle", "iowait")
+_COUNTED_ELSEWHERE = ("guest", "guest_nice")
+"""Part of "user" and "nice" already."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """CPU clocks at one moment: all cores together, and each thread of the switch daemon."""
+    """CPU clocks at one moment, in seconds: all cores together, and each thread of the switch daemon."""
 
     at_s: float
-    busy_ticks: int
-    total_ticks: int
-    threads: dict[str, int] = field(default_factory=dict)
+    busy_s: float
+    stolen_s: float
+    total_s: float
+    threads_s: Mapping[int, float] = field(default_factory=dict)
 
 
-def read_sample(pid: int, proc: Path = Path("/proc"), clock: Callable[[], float] = time.monotonic) -> Sample:
-    """Read the clocks now; a daemon that is gone has no threads."""
-    fields = [int(f) for f in (proc / "stat").read_text().split("\n", 1)[0].split()[1 : 1 + _COUNTED_FIELDS]]
+def read_sample(pid: int | None = None) -> Sample:
+    """Read the clocks now, with those of the threads of process `pid`; a process that is gone has none."""
+    times: dict[str, float] = psutil.cpu_times()._asdict()
+    total_s = sum(value for name, value in times.items() if name not in _COUNTED_ELSEWHERE)
     threads = {}
-    try:
-        for task in (proc / str(pid) / "task").iterdir():
-            after_name = (task / "stat").read_text().rpartition(")")[2].split()
-            threads[task.name] = int(after_name[11]) + int(after_name[12])
-    except OSError:
-        threads = {}
-    return Sample(clock(), sum(fields) - sum(fields[i] for i in _IDLE_FIELDS), sum(fields), threads)
+    if pid is not None:
+        try:
+            threads = {thread.id: thread.user_time + thread.system_time for thread in psutil.Process(pid).threads()}
+        except psutil.Error:
+            threads = {}
+    idle_s = sum(times.get(name, 0.0) for name in _IDLE)
+    return Sample(time.monotonic(), total_s - idle_s, times.get("steal", 0.0), total_s, threads)
 
 
-def shares(a: Sample, b: Sample, ticks_per_s: int) -> tuple[float, float]:
-    """Busy share of all cores, and of the switch's busiest thread (of one core), between two samples."""
-    total = b.total_ticks - a.total_ticks
-    cpu = (b.busy_ticks - a.busy_ticks) / total if total > 0 else 0.0
-    span_s = b.at_s - a.at_s
-    used = max((ticks - a.threads.get(name, 0) for name, ticks in b.threads.items()), default=0)
-    return cpu, min(used / ticks_per_s / span_s, 1.0) if span_s > 0 else 0.0
+def busy_share(a: Sample, b: Sample) -> float:
+    """Share of all cores that was busy between two samples; time stolen by other machines counts as busy."""
+    return _share(b.busy_s - a.busy_s, b.total_s - a.total_s)
 
 
-def summary(samples: list[Sample], ticks_per_s: int) -> dict[str, float]:
+def stolen_share(a: Sample, b: Sample) -> float:
+    """Share of all cores that the host took away between two samples (0 on a machine of its own)."""
+    return _share(b.stolen_s - a.stolen_s, b.total_s - a.total_s)
+
+
+def thread_share(a: Sample, b: Sample) -> float:
+    """Share of one core that the busiest thread took between two samples."""
+    used_s = max((spent_s - a.threads_s.get(thread, 0.0) for thread, spent_s in b.threads_s.items()), default=0.0)
+    return min(_share(used_s, b.at_s - a.at_s), 1.0)
+
+
+def _share(part: float, whole: float) -> float:
+    return max(part, 0.0) / whole if whole > 0 else 0.0
+
+
+def summary(samples: Sequence[Sample]) -> dict[str, float]:
     """The "load" of run.json: means over the whole time and the largest of any window."""
-    if len(samples) < 2:
-        return {"cpu_busy": 0.0, "cpu_busy_max": 0.0, "switch_thread_busy": 0.0, "switch_thread_busy_max": 0.0}
-    cpu, thread = shares(samples[0], samples[-1], ticks_per_s)
-    windows = [shares(a, b, ticks_per_s) for a, b in itertools.pairwise(samples)]
+    windows = list(itertools.pairwise(samples))
+    first, last = samples[0], samples[-1]
     return {
-        "cpu_busy": cpu,
-        "cpu_busy_max": max(w[0] for w in windows),
-        "switch_thread_busy": thread,
-        "switch_thread_busy_max": max(w[1] for w in windows),
+        "cpu_busy": busy_share(first, last),
+        "cpu_busy_max": max((busy_share(*window) for window in windows), default=0.0),
+        "cpu_stolen": stolen_share(first, last),
+        "switch_thread_busy": thread_share(first, last),
+        "switch_thread_busy_max": max((thread_share(*window) for window in windows), default=0.0),
     }
 
 
 def free_share(window_s: float = WINDOW_S) -> float:
     """The share of all cores that is idle now, over `window_s`."""
-    before = read_sample(os.getpid())
+    before = read_sample()
     time.sleep(window_s)
-    return 1.0 - shares(before, read_sample(os.getpid()), os.sysconf("SC_CLK_TCK"))[0]
+    return 1.0 - busy_share(before, read_sample())
 
 
 class LoadSampler:
@@ -92,4 +105,4 @@ class LoadSampler:
         if len(self._samples) > 1 and last.at_s - self._samples[-1].at_s < self._window_s / 2:
             self._samples.pop()
         self._samples.append(last)
-        return summary(self._samples, os.sysconf("SC_CLK_TCK"))
+        return summary(self._samples)

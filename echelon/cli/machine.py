@@ -1,4 +1,4 @@
-"""Commands about the machine: doctor, clean, calibrate."""
+"""Commands about the machine: doctor, clean, capacity."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def clean(
         typer.echo("nothing is left over")
 
 
-def calibrate(
+def capacity(
     topology: Annotated[list[str] | None, typer.Option(help="Topology to try (repeatable; default: two).")] = None,
     hosts: Annotated[list[int] | None, typer.Option(min=2, help="Numbers of hosts to try (default: 4 and 16).")] = None,
 ) -> None:
@@ -66,7 +66,8 @@ def calibrate(
     invalid or 5 % off. `echelon run` warns before an experiment that is larger. Takes a few minutes; leave the
     machine alone meanwhile.
     """
-    from echelon.running import capacity, capacity_trials
+    from echelon.running import capacity as capacities
+    from echelon.running import capacity_trials
     from testbed import preflight
 
     preflight.require()
@@ -77,11 +78,11 @@ def calibrate(
             typer.echo(f"{name}, {count} hosts: {format_rate(found[-1].rate_bps)} a host")
     if all(c.rate_bps == 0 for c in found):
         raise InputError("no rate that was tried was carried; see `echelon doctor` for what this machine lacks")
-    capacity.remember(found, capacity.store())
-    typer.echo(f"remembered in {capacity.store()}")
+    capacities.remember(found, capacities.store())
+    typer.echo(f"remembered in {capacities.store()}")
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands to the command line."""
-    for command in (doctor, clean, calibrate):
+    for command in (doctor, clean, capacity):
         app.command()(command)

@@ -47,7 +47,7 @@ def recall(path: Path) -> list[Capacity]:
     except FileNotFoundError:
         return []
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not a capacity file ({error}); remove it and run `echelon calibrate`") from None
+        raise InputError(f"{path}: not a capacity file ({error}); remove it and run `echelon capacity`") from None
 
 
 def warning(network: Network, known: list[Capacity]) -> str | None:
@@ -65,5 +65,5 @@ def warning(network: Network, known: list[Capacity]) -> str | None:
     return (
         f"{len(network.hosts)} hosts at {format_rate(rate_bps)} are more than this machine was found to carry "
         f"({limit.topology}, {limit.hosts} hosts at {format_rate(limit.rate_bps)}); the run may turn out invalid. "
-        "A lower rate with `scaling` keeps the ratios; `echelon calibrate` tries again"
+        "A lower rate with `scaling` keeps the ratios; `echelon capacity` tries again"
     )

@@ -27,7 +27,7 @@ from echelonflow.records.folder import RunFolder, label
 from echelonflow.wire.messages import Begin, End
 from testbed import world
 from testbed.calibrate import calibrate
-from testbed.capture import Capture
+from testbed.capture import PacketCapture
 from testbed.load import LoadSampler
 from testbed.mininet_network import EmulatedNetwork
 from testbed.openvswitch import PrivateOpenVSwitch
@@ -129,7 +129,7 @@ class Emulation:
         write_plan(plan, orders.jobs, orders.network, order["run_index"], orders.progress_interval_s)
         hosts = [h for h in orders.network.hosts if any(h in job.placement for job in orders.jobs)]
         before = self.net.class_counters()
-        capture = Capture(self.net, hosts, orders.folder.pcap, result["label"])
+        capture = PacketCapture(self.net, hosts, orders.folder.pcap, result["label"])
         load = LoadSampler(self.ovs.vswitchd_pid)
         try:
             self.line.send(

@@ -14,7 +14,7 @@ from echelonflow.model.topologies import leaf_spine, single_switch
 from echelonflow.wire.classes import dscp_of_class
 from testbed import socket_buffers, world
 from testbed.calibrate import calibrate
-from testbed.capture import Capture
+from testbed.capture import PacketCapture
 from testbed.load import LoadSampler
 from testbed.mininet_network import EmulatedNetwork
 from testbed.openvswitch import PrivateOpenVSwitch
@@ -128,7 +128,7 @@ def classes(folder):
     """Two senders, one receiver: a high class against a low one; what counters, captures and load say of it."""
     network = single_switch.build(hosts=3, rate_bps=50e6)
     with emulated(folder, network) as net:
-        capture = Capture(net, ["h1", "h2", "h3"], folder, "strict")
+        capture = PacketCapture(net, ["h1", "h2", "h3"], folder, "strict")
         load = LoadSampler(net.ovs.vswitchd_pid)
         before = net.class_counters()
         end_s = time.monotonic() + 2.0

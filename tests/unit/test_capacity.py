@@ -36,7 +36,7 @@ def test_what_another_machine_carried_says_nothing(tmp_path):
 def test_a_broken_file_is_named(tmp_path):
     path = tmp_path / "capacity.json"
     path.write_text("{")
-    with pytest.raises(InputError, match="run `echelon calibrate`"):
+    with pytest.raises(InputError, match="run `echelon capacity`"):
         capacity.recall(path)
 
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from echelonflow.errors import InputError
-from echelonflow.model import addressing, topologies
+from echelonflow.model import topologies
 from echelonflow.model.network import Cable, Network
 
 TOPOLOGIES = [

@@ -1,49 +1,65 @@
-"""CPU shares from the clocks of /proc, on a /proc of our own."""
+"""CPU shares from clocks: of all cores, of what the host takes away, of the busiest thread of a process."""
 
 from __future__ import annotations
 
+import os
+import threading
+import time
+
+import psutil
 import pytest
 
-from testbed.load import Sample, read_sample, shares, summary
-
-STAT = "cpu  100 0 50 800 40 5 5 0 7 0\ncpu0 1 2 3 4\n"
-
-
-@pytest.fixture
-def proc(tmp_path):
-    (tmp_path / "stat").write_text(STAT)
-    for thread, ticks in (("7", 30), ("8", 90)):
-        task = tmp_path / "7" / "task" / thread
-        task.mkdir(parents=True)
-        (task / "stat").write_text(f"{thread} (a (b) c) S " + " ".join(["0"] * 10) + f" {ticks} 5 0 0\n")
-    return tmp_path
+from testbed import load
+from testbed.load import Sample, busy_share, read_sample, stolen_share, summary, thread_share
 
 
-def test_idle_and_waiting_time_is_not_busy_and_guest_time_not_counted_twice(proc):
-    sample = read_sample(7, proc, clock=lambda: 3.0)
-    assert (sample.at_s, sample.busy_ticks, sample.total_ticks) == (3.0, 160, 1000)
+def test_the_clocks_are_the_machines(monkeypatch):
+    times = psutil._pslinux.scputimes(100, 0, 50, 800, 40, 5, 5, 3, 7, 0)
+    monkeypatch.setattr(load.psutil, "cpu_times", lambda: times)
+    sample = read_sample()
+    # Waiting for a disk is idle time, and guests' time is counted in "user" already.
+    assert (sample.busy_s, sample.stolen_s, sample.total_s) == (163, 3, 1003)
 
 
-def test_each_thread_is_watched_whatever_its_name_holds(proc):
-    assert read_sample(7, proc).threads == {"7": 35, "8": 95}
+def test_each_thread_of_the_process_is_watched():
+    ended = threading.Event()
+    other = threading.Thread(target=ended.wait)
+    other.start()
+    try:
+        assert {threading.get_native_id(), other.native_id} <= set(read_sample(os.getpid()).threads_s)
+    finally:
+        ended.set()
+        other.join()
 
 
-def test_a_daemon_that_is_gone_has_no_threads(proc):
-    assert read_sample(9, proc).threads == {}
+def test_a_thread_that_computes_is_the_busiest():
+    before = read_sample(os.getpid())
+    end_s = time.thread_time() + 0.1
+    while time.thread_time() < end_s:
+        pass
+    after = read_sample(os.getpid())
+    own = threading.get_native_id()
+    assert after.threads_s[own] - before.threads_s[own] == pytest.approx(0.1, abs=0.05)
+    assert 0 < thread_share(before, after) <= 1
+
+
+def test_a_daemon_that_is_gone_has_no_threads():
+    assert read_sample(2**22 + 1).threads_s == {}
 
 
 def test_the_busiest_thread_counts_not_their_sum():
-    a = Sample(0.0, 0, 0, {"1": 10, "2": 10})
-    b = Sample(2.0, 100, 400, {"1": 60, "2": 150})
-    assert shares(a, b, ticks_per_s=100) == (0.25, 0.7)
+    a = Sample(0.0, 0.0, 0.0, 0.0, {1: 0.1, 2: 0.1})
+    b = Sample(2.0, 1.0, 0.4, 4.0, {1: 0.6, 2: 1.5})
+    assert (busy_share(a, b), stolen_share(a, b), thread_share(a, b)) == (0.25, 0.1, 0.7)
 
 
 def test_summary_has_the_mean_and_the_worst_window():
-    samples = [Sample(0.0, 0, 0, {"1": 0}), Sample(0.5, 90, 100, {"1": 50}), Sample(1.0, 100, 200, {"1": 50})]
-    found = summary(samples, ticks_per_s=100)
-    assert found == {"cpu_busy": 0.5, "cpu_busy_max": 0.9, "switch_thread_busy": 0.5, "switch_thread_busy_max": 1.0}
+    a, b, c = (Sample(at_s, busy_s, 0.0, 2 * at_s, {1: spent_s}) for at_s, busy_s, spent_s in ((0, 0, 0), (0.5, 0.9, 0.5), (1, 1, 0.5)))  # fmt: skip
+    assert summary([a, b, c]) == {
+        "cpu_busy": 0.5, "cpu_busy_max": 0.9, "cpu_stolen": 0.0,
+        "switch_thread_busy": 0.5, "switch_thread_busy_max": 1.0,
+    }  # fmt: skip
 
 
 def test_a_thread_born_between_samples_counts_from_zero():
-    a, b = Sample(0.0, 0, 0, {}), Sample(1.0, 1, 2, {"5": 40})
-    assert shares(a, b, ticks_per_s=100)[1] == pytest.approx(0.4)
+    assert thread_share(Sample(0.0, 0, 0, 0), Sample(1.0, 1, 0, 2, {5: 0.4})) == pytest.approx(0.4)
