@@ -18,6 +18,10 @@ from results.pcap import Capture, Int64s, TcpStream
 
 Floats = npt.NDArray[np.float64]
 
+THROUGHPUT_BINS = 150
+LEAST_SEGMENTS_PER_BIN = 8
+"""Offload makes segments of up to 64 KiB."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunClock:
@@ -113,6 +117,36 @@ def flow_packets(
         )
         for sent, got in zip(at_source, at_destination, strict=True)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Payload that arrived at all hosts together during a part of a run, by DSCP."""
+
+    edges_s: Floats
+    """Bounds of the bins, since the beginning of the part."""
+    rate_Bps: Mapping[int, Floats]
+
+
+def throughput(
+    captures: Mapping[str, Capture],
+    addresses: Mapping[str, str],
+    clock: RunClock,
+    part_s: tuple[float, float],
+    iterations: int,
+) -> Throughput | None:
+    """What arrived from the first to the second of `part_s` (run time), one of `iterations`; None if nothing did.
+
+    The bins are as narrow as the captures allow: with fewer than `LEAST_SEGMENTS_PER_BIN` segments in each on average
+    a picture would show segments, not rates.
+    """
+    # Every segment is in two captures, its source's and its destination's.
+    segments = sum(stream.seq.size for capture in captures.values() for stream in capture.streams.values()) / 2
+    bins = max(1, min(THROUGHPUT_BINS, int(segments / iterations / LEAST_SEGMENTS_PER_BIN)))
+    start_s, finish_s = part_s
+    edges_s = np.linspace(0.0, finish_s - start_s, bins + 1, dtype=np.float64)
+    rates = throughput_Bps(captures, addresses, clock, edges_s + start_s)
+    return Throughput(edges_s, rates) if rates else None
 
 
 def throughput_Bps(

@@ -8,51 +8,43 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Job, job_from_dict
 from echelonflow.records.run_record import RunRecord
 from results import pcap
 from results.coflows import coflow_results, load_coflow_runs, write_coflows
 from results.fidelity import measure
-from results.flows import FlowPackets, RunClock, flow_packets, throughput_Bps
-from results.metrics import (
-    FlowRow,
-    GroupRow,
-    IterationRow,
-    flow_rows,
-    group_rows,
-    iteration_rows,
-    write_csv,
-)
+from results.flows import FlowPackets, RunClock, Throughput, flow_packets, throughput
+from results.metrics import FlowRow, GroupRow, IterationRow, RunRows, run_rows, write_csv
 from results.pictures.coflow_plots import draw_completion
-from results.pictures.gantt import draw_gantt, window
-from results.pictures.plots import Throughput, draw_tardiness, draw_throughput, draw_times
+from results.pictures.gantt import draw_gantt
+from results.pictures.plots import draw_tardiness, draw_throughput, draw_times
 from results.read_run import FlowKey, Plan, read_json, read_plan, read_run
 from results.record_json import load_runs, save_runs
 from results.report import write_report
+from results.shown import ShownRun, Window, window
 from results.summary import RunResult, Summary, job_figures, policy_results
 from results.timeline import write_timeline
 from results.verdict import Limits, judge, judge_calibration, judge_completeness
 
 __all__ = ["Summary", "analyse"]
 
-THROUGHPUT_BINS = 150
-LEAST_SEGMENTS_PER_BIN = 8
-"""With fewer on average the picture shows segments, not rates (offload makes segments of up to 64 KiB)."""
-
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """One run read from disk."""
+class AnalysedRun:
+    """One run: what was read of it once, and all that was computed of that.
+
+    Its captures, which may be large, are not kept.
+    """
 
     label: str
     record: RunRecord
-    packets: Mapping[FlowKey, FlowPackets]
+    rows: RunRows
     result: RunResult
-    clock: RunClock | None = None
-    plan: Plan | None = None
+    window: Window | None = None
+    """The part that pictures show; None if the run did not get so far."""
+    throughput: Throughput | None = None
+    """What arrived in that part; None where nothing was captured."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +54,16 @@ class _Folder:
     root: Path
     manifest: Mapping[str, Any]
     jobs: tuple[Job, ...]
-    predictions: Mapping[str, RunRecord] = field(default_factory=dict)
+    predictions: Mapping[str, RunRows] = field(default_factory=dict)
+    """Rows of the fluid run of each policy."""
 
     @property
     def limits(self) -> Limits:
         return Limits.with_changes(self.manifest.get("limits") or {})
+
+    def predicted(self, policy: str) -> Sequence[IterationRow]:
+        """Iterations of the fluid run of `policy`; none where it was not predicted."""
+        return self.predictions.get(policy, RunRows()).iterations
 
     @property
     def policies(self) -> list[str]:
@@ -91,7 +88,7 @@ def analyse(root: Path, predictions: Mapping[str, RunRecord] | None = None, *, p
     summary = _summarise(folder, runs, simulated=simulated)
     _write_tables(folder, runs)
     shown = _shown(folder, runs, summary)
-    write_timeline(root / "timeline.json", [run.record for run in shown])
+    write_timeline(root / "timeline.json", shown)
     if pictures:
         _draw(folder, shown, summary)
     _write_summary(root, summary)
@@ -140,19 +137,21 @@ def _open(root: Path, predictions: Mapping[str, RunRecord] | None) -> _Folder:
         save_runs(kept, list(predictions.values()))
     elif kept.exists():
         predictions = {run.policy: run for run in load_runs(kept)}
-    return _Folder(root, manifest, jobs, predictions or {})
+    rows = {policy: run_rows(record, jobs) for policy, record in (predictions or {}).items()}
+    return _Folder(root, manifest, jobs, rows)
 
 
-def _simulated_runs(folder: _Folder) -> list[_Run]:
+def _simulated_runs(folder: _Folder) -> list[AnalysedRun]:
     found = []
     for record in load_runs(folder.root / "runs.json"):
         label = f"{record.policy} {record.repeat}"
-        figures = job_figures(record, folder.jobs)
-        found.append(_Run(label, record, {}, RunResult(label, record.policy, record.repeat, (), figures, None)))
+        rows = run_rows(record, folder.jobs, predicted=folder.predicted(record.policy))
+        result = RunResult(label, record.policy, record.repeat, (), job_figures(rows, folder.jobs), None)
+        found.append(AnalysedRun(label, record, rows, result, window(rows.iterations, folder.jobs)))
     return found
 
 
-def _emulated_runs(folder: _Folder) -> list[_Run]:
+def _emulated_runs(folder: _Folder) -> list[AnalysedRun]:
     found = [
         (read_json(path), path.parent) for path in (folder.root / "raw").glob("*/run.json") if path.stat().st_size > 0
     ]
@@ -160,11 +159,13 @@ def _emulated_runs(folder: _Folder) -> list[_Run]:
     return [_emulated_run(folder, run, raw) for run, raw in found]
 
 
-def _emulated_run(folder: _Folder, run: Mapping[str, Any], raw: Path) -> _Run:
+def _emulated_run(folder: _Folder, run: Mapping[str, Any], raw: Path) -> AnalysedRun:
     label, policy, repeat = run["label"], run["policy"], run["repeat"]
     if not (raw / "plan.json").exists():
         never = (f"the run never started: {run.get('failure') or 'it has no plan'}; see logs/",)
-        return _Run(label, RunRecord(policy, repeat), {}, RunResult(label, policy, repeat, never, {}, None))
+        return AnalysedRun(
+            label, RunRecord(policy, repeat), RunRows(), RunResult(label, policy, repeat, never, {}, None)
+        )
     record, plan = read_run(raw), read_plan(raw)
     captures, wrong = _captures(folder.root, label, record)
     clock = RunClock.of(run) if run.get("zero_monotonic_s") is not None else None
@@ -172,8 +173,13 @@ def _emulated_run(folder: _Folder, run: Mapping[str, Any], raw: Path) -> _Run:
     drift = 0.0 if clock is None else 1 / clock.rate - 1
     fidelity = measure(run, record, packets, plan.jobs, captures_wrong=wrong, clock_drift=drift)
     reasons = tuple(judge(fidelity, folder.limits))
-    result = RunResult(label, policy, repeat, reasons, job_figures(record, plan.jobs), fidelity)
-    return _Run(label, record, packets, result, clock, plan)
+    rows = run_rows(record, folder.jobs, predicted=folder.predicted(policy), packets=packets)
+    result = RunResult(label, policy, repeat, reasons, job_figures(rows, folder.jobs), fidelity)
+    part, arrived = window(rows.iterations, folder.jobs), None
+    if part is not None and clock is not None:
+        iterations = max(job.iterations for job in folder.jobs)
+        arrived = throughput(captures, plan.addresses, clock, (part.start_s, part.finish_s), iterations)
+    return AnalysedRun(label, record, rows, result, part, arrived)
 
 
 def _captures(root: Path, label: str, record: RunRecord) -> tuple[dict[str, pcap.Capture], list[str]]:
@@ -209,7 +215,7 @@ def _packets(
     return found
 
 
-def _summarise(folder: _Folder, runs: Sequence[_Run], *, simulated: bool) -> Summary:
+def _summarise(folder: _Folder, runs: Sequence[AnalysedRun], *, simulated: bool) -> Summary:
     results = [run.result for run in runs]
     reasons: list[str] = []
     failure = folder.root / "failure.txt"
@@ -227,7 +233,7 @@ def _summarise(folder: _Folder, runs: Sequence[_Run], *, simulated: bool) -> Sum
         reasons += [f"{run.label}: {reason}" for run in runs for reason in run.result.reasons]
     # A simulated run is its own prediction: nothing would be compared.
     predicted = {} if simulated else folder.predictions
-    predictions = {policy: job_figures(record, folder.jobs) for policy, record in predicted.items()}
+    predictions = {policy: job_figures(rows, folder.jobs) for policy, rows in predicted.items()}
     return Summary(
         name=folder.manifest["name"],
         backend=folder.manifest["backend"],
@@ -238,43 +244,39 @@ def _summarise(folder: _Folder, runs: Sequence[_Run], *, simulated: bool) -> Sum
     )
 
 
-def _write_tables(folder: _Folder, runs: Sequence[_Run]) -> None:
+def _write_tables(folder: _Folder, runs: Sequence[AnalysedRun]) -> None:
     """The CSV tables and decisions.jsonl of all runs, the invalid ones too (summary.json says which)."""
-    iterations: list[IterationRow] = []
-    groups: list[GroupRow] = []
-    flows: list[FlowRow] = []
-    decisions: list[str] = []
-    for run in runs:
-        iterations += iteration_rows(run.record, folder.jobs, folder.predictions.get(run.record.policy))
-        groups += group_rows(run.record, folder.jobs)
-        flows += flow_rows(run.record, run.packets)
-        run_name = {"policy": run.record.policy, "repeat": run.record.repeat}
-        decisions += [json.dumps({**run_name, **asdict(decision)}) + "\n" for decision in run.record.decisions]
-    write_csv(folder.root / "iterations.csv", IterationRow, iterations)
-    write_csv(folder.root / "groups.csv", GroupRow, groups)
-    write_csv(folder.root / "flows.csv", FlowRow, flows)
+    write_csv(folder.root / "iterations.csv", IterationRow, [row for run in runs for row in run.rows.iterations])
+    write_csv(folder.root / "groups.csv", GroupRow, [row for run in runs for row in run.rows.groups])
+    write_csv(folder.root / "flows.csv", FlowRow, [row for run in runs for row in run.rows.flows])
+    decisions = [
+        json.dumps({"policy": run.record.policy, "repeat": run.record.repeat, **asdict(decision)}) + "\n"
+        for run in runs
+        for decision in run.record.decisions
+    ]
     (folder.root / "decisions.jsonl").write_text("".join(decisions), encoding="utf-8")
 
 
-def _shown(folder: _Folder, runs: Sequence[_Run], summary: Summary) -> list[_Run]:
+def _shown(folder: _Folder, runs: Sequence[AnalysedRun], summary: Summary) -> list[ShownRun]:
     """One run per policy for the pictures: the valid one nearest its policy's median, else the first that ended."""
     shown = []
     valid = {run.label for run in summary.runs if run.valid}
     for policy in folder.policies:
-        mine = [run for run in runs if run.record.policy == policy and window(run.record, folder.jobs) is not None]
+        mine = [run for run in runs if run.record.policy == policy and run.window is not None]
         medians = {r.job: r.iteration_s.median for r in summary.results if r.policy == policy and r.iteration_s}
         if not mine:
             continue
 
-        def distance(run: _Run, medians: dict[str, float] = medians) -> tuple[bool, float, int]:
+        def distance(run: AnalysedRun, medians: dict[str, float] = medians) -> tuple[bool, float, int]:
             off = sum(abs(f.iteration_s - medians[job]) for job, f in run.result.jobs.items() if job in medians)
             return run.label not in valid, off, run.record.repeat
 
         best = min(mine, key=distance)
+        assert best.window is not None  # by the choice of `mine`
         # Nobody is to take the picture of an invalid run for a result, nor that of a simulation for a measurement.
         mark = " (simulated)" if folder.manifest["backend"] == "fluid" else ""
-        name = policy + mark if best.label in valid else f"{policy} (INVALID run)"
-        shown.append(replace(best, record=replace(best.record, policy=name)))
+        title = policy + mark if best.label in valid else f"{policy} (INVALID run)"
+        shown.append(ShownRun(title, best.record, best.rows, best.window, best.throughput))
     return shown
 
 
@@ -285,27 +287,11 @@ def _remove_pictures(root: Path) -> None:
             (root / "figures" / f"{name}{suffix}").unlink(missing_ok=True)
 
 
-def _draw(folder: _Folder, shown: Sequence[_Run], summary: Summary) -> None:
+def _draw(folder: _Folder, shown: Sequence[ShownRun], summary: Summary) -> None:
     """All pictures that there are numbers for."""
     figures = folder.root / "figures"
     figures.mkdir(exist_ok=True)
-    records = [run.record for run in shown]
-    draw_gantt(figures / "gantt.png", records, folder.jobs)
+    draw_gantt(figures / "gantt.png", shown)
     draw_times(figures / "times.png", summary)
-    draw_tardiness(figures / "tardiness.png", records, folder.jobs)
-    draw_throughput(figures / "throughput.png", [t for run in shown if (t := _throughput(folder, run)) is not None])
-
-
-def _throughput(folder: _Folder, run: _Run) -> Throughput | None:
-    part = window(run.record, folder.jobs)
-    if part is None or run.clock is None or run.plan is None:
-        return None
-    captures, _ = _captures(folder.root, run.label, run.record)
-    length_s = part.finish_s - part.start_s
-    # Every segment is in two captures, its source's and its destination's.
-    segments = sum(stream.seq.size for capture in captures.values() for stream in capture.streams.values()) / 2
-    segments /= max(job.iterations for job in folder.jobs)
-    bins = max(1, min(THROUGHPUT_BINS, int(segments / LEAST_SEGMENTS_PER_BIN)))
-    edges = np.linspace(0.0, length_s, bins + 1, dtype=np.float64)
-    rates = throughput_Bps(captures, run.plan.addresses, run.clock, edges + part.start_s)
-    return Throughput(run.record.policy, edges, rates) if rates else None
+    draw_tardiness(figures / "tardiness.png", shown, folder.jobs)
+    draw_throughput(figures / "throughput.png", shown)

@@ -21,72 +21,135 @@ from echelonflow.records.run_record import FlowRecord, RunRecord
 from results.flows import FlowPackets
 from results.read_run import FlowKey
 
+GroupKey = tuple[str, int, str]
+"""(job, iteration, group)."""
+
 
 @dataclass(frozen=True, slots=True)
 class IterationRow:
-    """One iteration of a job; `exposed_s` is what it took longer than it would without a network."""
+    """One completed iteration of one job in one run."""
 
     policy: str
+    """Policy with its options, as the experiment file names it. From the manifest."""
     repeat: int
+    """Number of the run among those of its policy, counted from 0. From the manifest."""
     job: str
+    """Name of the job. From the experiment file."""
     iteration: int
+    """Number of the iteration, counted from 0. From the agents' logs."""
     start_s: float
+    """When it began: as the previous iteration ended, the first when the job starts. From the agents' logs."""
     finish_s: float
+    """When its last computation ended. From the agents' logs."""
     duration_s: float
+    """`finish_s` less `start_s`. Computed."""
     exposed_s: float
+    """Exposed communication: `duration_s` less what it would be if transfers took no time. Computed."""
     predicted_s: float | None
+    """The iteration's duration in the fluid simulation; empty in a simulated run. From prediction.json."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """One EchelonFlow in one iteration; finish and tardiness are None while a flow of it is unfinished."""
+    """One EchelonFlow in one iteration, as soon as one of its flows was released."""
 
     policy: str
+    """Policy with its options, as the experiment file names it. From the manifest."""
     repeat: int
+    """Number of the run among those of its policy, counted from 0. From the manifest."""
     job: str
+    """Name of the job. From the experiment file."""
     iteration: int
+    """Number of the iteration, counted from 0. From the agents' logs."""
     group: str
+    """Name of the EchelonFlow in its job. From the paradigm."""
     kind: str
+    """What the EchelonFlow is for, such as `pp-forward`. From the paradigm."""
     reference_s: float
+    """Reference time: the release of the head flow, which has the least offset, less that offset. Computed."""
     finish_s: float | None
+    """When the last byte of its last flow was received; empty while a flow is unfinished. From the agents' logs."""
     tardiness_s: float | None
+    """The largest tardiness of its flows; empty while a flow is unfinished. Computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowRow:
-    """One flow in one iteration, from the agents' log and (pcap_*) from the packets.
-
-    `dscp` is the mark last decided, `pcap_dscp` the mark of the byte that arrived last.
-    """
+    """One released flow in one iteration, from the agents' logs and (pcap_*) from the packets."""
 
     policy: str
+    """Policy with its options, as the experiment file names it. From the manifest."""
     repeat: int
+    """Number of the run among those of its policy, counted from 0. From the manifest."""
     job: str
+    """Name of the job. From the experiment file."""
     iteration: int
+    """Number of the iteration, counted from 0. From the agents' logs."""
     group: str
+    """Name of the EchelonFlow to which the flow belongs. From the paradigm."""
     flow: str
+    """Name of the flow in its job. From the paradigm."""
     src: str
+    """Host that sends it. From the job's placement."""
     dst: str
+    """Host that receives it. From the job's placement."""
     size_bytes: int
+    """Payload of the flow. From the paradigm."""
     release_s: float
+    """When all that it waits for had ended, so that it could be sent. From the sender's log."""
     start_s: float
+    """When its first byte was handed to TCP. From the sender's log."""
     finish_s: float | None
+    """When its last byte was received; empty while it is unfinished. From the receiver's log."""
     ideal_finish_s: float
+    """Ideal finish time: its group's reference time plus its offset in the arrangement. Computed."""
     tardiness_s: float | None
+    """`finish_s` less `ideal_finish_s`; empty while it is unfinished. Computed."""
     dscp: int | None
+    """The mark (DSCP, 0 to 63) that was decided last; empty in a simulated run. From decisions.jsonl."""
     pcap_start_s: float | None
+    """When its first packet left the sender; empty where no packet was captured. From the packets."""
     pcap_finish_s: float | None
+    """When the receiver's interface had seen all its bytes; empty where it did not. From the packets."""
     pcap_bytes: int | None
+    """Payload that the receiver's interface saw, each byte counted once. From the packets."""
     pcap_dscp: int | None
+    """The mark of the byte that arrived last. From the packets."""
     retransmissions: int
+    """Segments that were sent again. From the packets, else from TCP's own count."""
 
 
-def iteration_rows(record: RunRecord, jobs: Sequence[Job], predicted: RunRecord | None = None) -> list[IterationRow]:
-    """Completed iterations of all jobs. `predicted` is a fluid run of the same jobs and policy."""
+@dataclass(frozen=True, slots=True)
+class RunRows:
+    """The rows of one run in all three tables: computed once, and read by whoever needs them."""
+
+    iterations: Sequence[IterationRow] = ()
+    groups: Sequence[GroupRow] = ()
+    flows: Sequence[FlowRow] = ()
+
+
+def run_rows(
+    record: RunRecord,
+    jobs: Sequence[Job],
+    *,
+    predicted: Sequence[IterationRow] = (),
+    packets: Mapping[FlowKey, FlowPackets] | None = None,
+) -> RunRows:
+    """All rows of a run of `jobs`; `predicted` and `packets` as for `iteration_rows` and `flow_rows`."""
+    references = reference_times_s(record.flows)
+    return RunRows(
+        iteration_rows(record, jobs, predicted),
+        group_rows(record, jobs, references),
+        flow_rows(record, packets, references),
+    )
+
+
+def iteration_rows(
+    record: RunRecord, jobs: Sequence[Job], predicted: Sequence[IterationRow] = ()
+) -> list[IterationRow]:
+    """Completed iterations of all jobs. `predicted` are those of a fluid run of the same jobs and policy."""
     rows = []
-    expected_s: Mapping[tuple[str, int], float] = {}
-    if predicted is not None:
-        expected_s = {(r.job, r.iteration): r.duration_s for r in iteration_rows(predicted, jobs)}
+    expected_s = {(row.job, row.iteration): row.duration_s for row in predicted}
     for job in jobs:
         unavoidable_s = iteration_times_without_network(job.dag, job.iterations)
         start_s = job.start_s
@@ -116,22 +179,25 @@ def _iteration_ends(record: RunRecord, job: Job) -> list[float]:
     return ends
 
 
-def reference_times_s(flows: Sequence[FlowRecord]) -> dict[tuple[str, int, str], float]:
+def reference_times_s(flows: Sequence[FlowRecord]) -> dict[GroupKey, float]:
     """Reference time of every (job, iteration, group): the earliest release of a head flow, less its offset.
 
     Head flows are those with the least offset of the flows given.
     """
-    head: dict[tuple[str, int, str], tuple[float, float]] = {}
+    head: dict[GroupKey, tuple[float, float]] = {}
     for f in flows:
         key = (f.job, f.iteration, f.group)
         head[key] = min(head.get(key, (math.inf, math.inf)), (f.offset_s, f.release_s))
     return {key: release_s - offset_s for key, (offset_s, release_s) in head.items()}
 
 
-def group_rows(record: RunRecord, jobs: Sequence[Job]) -> list[GroupRow]:
-    """Groups of all iterations of which any flow was released."""
-    references = reference_times_s(record.flows)
-    members: dict[tuple[str, int, str], list[FlowRecord]] = defaultdict(list)
+def group_rows(
+    record: RunRecord, jobs: Sequence[Job], references: Mapping[GroupKey, float] | None = None
+) -> list[GroupRow]:
+    """Groups of all iterations of which any flow was released; `references` where they are known already."""
+    if references is None:
+        references = reference_times_s(record.flows)
+    members: dict[GroupKey, list[FlowRecord]] = defaultdict(list)
     for flow in record.flows:
         members[flow.job, flow.iteration, flow.group].append(flow)
     expected = _flows_on_network(jobs)
@@ -159,12 +225,18 @@ def _flows_on_network(jobs: Sequence[Job]) -> dict[tuple[str, str], int]:
     return found
 
 
-def flow_rows(record: RunRecord, packets: Mapping[FlowKey, FlowPackets] | None = None) -> list[FlowRow]:
+def flow_rows(
+    record: RunRecord,
+    packets: Mapping[FlowKey, FlowPackets] | None = None,
+    references: Mapping[GroupKey, float] | None = None,
+) -> list[FlowRow]:
     """Every released flow; `packets` says what captures saw of it (none in a simulation).
 
-    Retransmissions are those that the packets show where there are packets, else TCP's own count.
+    Retransmissions are those that the packets show where there are packets, else TCP's own count. `references` are
+    those of the groups where they are known already.
     """
-    references = reference_times_s(record.flows)
+    if references is None:
+        references = reference_times_s(record.flows)
     rows = []
     for f in record.flows:
         seen = (packets or {}).get((f.job, f.iteration, f.flow))

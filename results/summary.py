@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from echelonflow.model.dag import Job
-from echelonflow.records.run_record import RunRecord
 from results.coflows import CoflowResult
 from results.fidelity import Fidelity
-from results.metrics import group_rows, iteration_rows
+from results.metrics import RunRows
 from results.statistics import Estimate, estimate
 
 
@@ -135,18 +134,17 @@ class Summary:
         }
 
 
-def job_figures(record: RunRecord, jobs: Sequence[Job]) -> dict[str, JobFigures]:
-    """The figures of every job of which the run completed an iteration."""
-    iterations, groups = iteration_rows(record, jobs), group_rows(record, jobs)
+def job_figures(rows: RunRows, jobs: Sequence[Job]) -> dict[str, JobFigures]:
+    """The figures of every job of which the run with these rows completed an iteration."""
     found = {}
     for job in jobs:
-        mine = [row for row in iterations if row.job == job.name]
+        mine = [row for row in rows.iterations if row.job == job.name]
         if not mine:
             continue
         weight = {group.name: group.weight for group in job.dag.groups}
         late = [
             (row.tardiness_s, weight[row.group])
-            for row in groups
+            for row in rows.groups
             if row.job == job.name and row.tardiness_s is not None
         ]
         found[job.name] = JobFigures(

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from echelonflow.records.run_record import RunRecord
-from results.pictures.lanes import lanes
+from results.lanes import lanes
+from results.shown import ShownRun
 
 _DECISIONS = "decisions"
 
 
-def write_timeline(path: Path, runs: Sequence[RunRecord]) -> None:
+def write_timeline(path: Path, runs: Sequence[ShownRun]) -> None:
     """Write `runs` one after the other in one trace: a process per run and host, a thread per rank or flow lane."""
     events: list[dict[str, Any]] = []
     for run in runs:
@@ -29,10 +29,11 @@ def _processes(events: Sequence[dict[str, Any]]) -> int:
     return max((event["pid"] for event in events), default=0) + 1
 
 
-def _events(run: RunRecord, first_process: int) -> list[dict[str, Any]]:
+def _events(shown: ShownRun, first_process: int) -> list[dict[str, Any]]:
+    run = shown.record
     hosts = sorted({c.host for c in run.computes} | {f.src_host for f in run.flows})
     process = {host: first_process + i for i, host in enumerate([*hosts, _DECISIONS])}
-    title = f"{run.policy} #{run.repeat}"
+    title = f"{shown.title} #{run.repeat}"
     events = [_name("process_name", pid, 0, f"{title}: {host}") for host, pid in process.items()]
     threads: set[tuple[int, int, str]] = set()
     for c in run.computes:

@@ -27,7 +27,8 @@ from echelonflow.model.units import format_duration, format_size
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import policies
 from results.metrics import iteration_rows
-from results.pictures.gantt import draw_gantt, shown_iteration
+from results.pictures.gantt import draw_gantt
+from results.shown import ShownRun, shown_iteration
 from simulator.fluid import simulate
 from traffic.workloads import paradigms, profile
 from traffic.workloads.collectives import Algorithm
@@ -115,7 +116,7 @@ def draw(name: str, folder: Path) -> None:
     """The picture of one paradigm, `<name>.svg` in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     job, record = observe(name)
-    draw_gantt(folder / f"{name}.png", [record], [job])
+    draw_gantt(folder / f"{name}.png", [ShownRun.of(DRAWN, record, [job])])
     (folder / f"{name}.png").unlink()  # text is what pages need, and changes legibly
 
 

@@ -12,11 +12,10 @@ from matplotlib.collections import PolyCollection
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from echelonflow.model.dag import Job
 from echelonflow.records.run_record import RunRecord
-from results.metrics import iteration_rows
+from results.lanes import lanes
 from results.pictures import style
-from results.pictures.lanes import lanes
+from results.shown import ShownRun, Window
 
 FLOW_COLOURS = (style.SKY, style.BLUE)
 """Flows of neighbouring groups alternate, so that where one ends and the next begins is seen."""
@@ -24,28 +23,6 @@ _LANE_SHARE = 0.86
 _ROW_IN = 0.34
 _MOST_HEIGHT_IN = 40.0
 _POINTS_PER_LETTER = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The part of a run that is drawn: one iteration of every job, from `start_s` to `finish_s`."""
-
-    iteration: int
-    start_s: float
-    finish_s: float
-
-
-def shown_iteration(jobs: Sequence[Job]) -> int:
-    """The iteration that pictures show: the second where there is one (the first has no previous one to wait for)."""
-    return min(1, min(job.iterations for job in jobs) - 1)
-
-
-def window(run: RunRecord, jobs: Sequence[Job]) -> Window | None:
-    """Where the shown iteration lies in `run`; None if the run did not complete it."""
-    rows = [row for row in iteration_rows(run, jobs) if row.iteration == shown_iteration(jobs)]
-    if not rows:
-        return None
-    return Window(rows[0].iteration, min(row.start_s for row in rows), max(row.finish_s for row in rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +36,23 @@ class _Bar:
     text: str
 
 
-def draw_gantt(path: Path, runs: Sequence[RunRecord], jobs: Sequence[Job]) -> bool:
-    """Draw the shown iteration of each run; returns False, and draws nothing, if none completed it.
+def draw_gantt(path: Path, runs: Sequence[ShownRun]) -> bool:
+    """Draw the shown iteration of each run; returns False, and draws nothing, if there is none.
 
     Time 0 is the start of the iteration. A flow's bar goes from its first byte to its last, after a thin line
     from its release. What one host sends at the same time is drawn in lanes.
     """
-    parts = [(run, part) for run in runs if (part := window(run, jobs)) is not None]
-    if not parts:
+    if not runs:
         return False
-    rows = _rows(parts[0][0])
-    height_in = min(len(parts) * (len(rows) * _ROW_IN + 0.5) + 0.8, _MOST_HEIGHT_IN)
-    longest_s = max(part.finish_s - part.start_s for _, part in parts)
+    rows = _rows(runs[0].record)
+    height_in = min(len(runs) * (len(rows) * _ROW_IN + 0.5) + 0.8, _MOST_HEIGHT_IN)
+    longest_s = max(run.window.finish_s - run.window.start_s for run in runs)
     with style.picture(path, height_in) as figure:
-        axes = figure.subplots(len(parts), 1, sharex=True, squeeze=False)[:, 0]
-        for ax, (run, part) in zip(axes, parts, strict=True):
-            _panel(ax, run, part, rows, longest_s)
-        axes[-1].set_xlabel(f"time since the start of iteration {parts[0][1].iteration} (s)")
-        figure.legend(handles=_legend(runs), loc="outside lower center", ncols=6)
+        axes = figure.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]
+        for ax, run in zip(axes, runs, strict=True):
+            _panel(ax, run, rows, longest_s)
+        axes[-1].set_xlabel(f"time since the start of iteration {runs[0].window.iteration} (s)")
+        figure.legend(handles=_legend([run.record for run in runs]), loc="outside lower center", ncols=6)
     return True
 
 
@@ -91,8 +67,9 @@ def _natural(name: str) -> tuple[int, str]:
     return len(name), name
 
 
-def _panel(ax: Any, run: RunRecord, part: Window, rows: Sequence[tuple[str, str]], longest_s: float) -> None:
-    bars = _compute_bars(run, part, rows) + _flow_bars(ax, run, part, rows)
+def _panel(ax: Any, run: ShownRun, rows: Sequence[tuple[str, str]], longest_s: float) -> None:
+    part = run.window
+    bars = _compute_bars(run.record, part, rows) + _flow_bars(ax, run.record, part, rows)
     corners = []
     for bar in bars:
         low, high = _span(bar.row, bar.lane, bar.of_lanes)
@@ -105,7 +82,7 @@ def _panel(ax: Any, run: RunRecord, part: Window, rows: Sequence[tuple[str, str]
             ax.axhline(row - 0.5, color="#bbbbbb", linewidth=0.8)
     end_s = part.finish_s - part.start_s
     ax.axvline(end_s, color=style.BLACK, linewidth=1.0, linestyle=(0, (4, 2)))
-    ax.set_title(f"{run.policy}: iteration takes {end_s:.3f} s")
+    ax.set_title(f"{run.title}: iteration takes {end_s:.3f} s")
     ax.set_yticks(range(len(rows)), [f"{host} {what}" for host, what in rows])
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.set_xlim(0, longest_s * 1.02)

@@ -2,64 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from echelonflow.model.dag import Job
-from echelonflow.records.run_record import RunRecord
 from echelonflow.wire.classes import class_of_dscp
-from results.flows import Floats
-from results.metrics import flow_rows
 from results.pictures import style
-from results.pictures.gantt import shown_iteration
+from results.shown import ShownRun, shown_iteration
 from results.summary import PolicyResult, Summary
 
 MOST_FLOWS_BY_NAME = 40
 """With more flows than this in an iteration, their tardiness is drawn as a distribution."""
 
 
-@dataclass(frozen=True, slots=True)
-class Throughput:
-    """What arrived at all hosts in the shown iteration of one run, by DSCP."""
-
-    policy: str
-    edges_s: Floats
-    """Bounds of the bins, since the start of the iteration."""
-    rate_Bps: Mapping[int, Floats]
-
-
-def draw_throughput(path: Path, runs: Sequence[Throughput]) -> bool:
+def draw_throughput(path: Path, runs: Sequence[ShownRun]) -> bool:
     """Stacked payload throughput per traffic class, one panel per policy; False if there is nothing to draw."""
-    if not runs:
+    panels = [(run.title, run.throughput) for run in runs if run.throughput is not None]
+    if not panels:
         return False
-    marks = sorted({dscp for run in runs for dscp in run.rate_Bps}, key=class_of_dscp)
+    marks = sorted({dscp for _, arrived in panels for dscp in arrived.rate_Bps}, key=class_of_dscp)
     colours = dict(zip(marks, style.class_colours(len(marks)), strict=True))
-    with style.picture(path, 1.5 * len(runs) + 0.9) as figure:
-        axes = figure.subplots(len(runs), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-        for ax, run in zip(axes, runs, strict=True):
-            below = np.zeros_like(run.edges_s[1:])
+    with style.picture(path, 1.5 * len(panels) + 0.9) as figure:
+        axes = figure.subplots(len(panels), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+        for ax, (title, arrived) in zip(axes, panels, strict=True):
+            below = np.zeros_like(arrived.edges_s[1:])
             for dscp in marks:
-                rate = run.rate_Bps.get(dscp)
+                rate = arrived.rate_Bps.get(dscp)
                 if rate is None:
                     continue
                 top = below + rate * 8e-6
-                ax.stairs(top, run.edges_s, baseline=below, fill=True, color=colours[dscp], linewidth=0)
+                ax.stairs(top, arrived.edges_s, baseline=below, fill=True, color=colours[dscp], linewidth=0)
                 below = top
-            ax.set_title(run.policy)
+            ax.set_title(title)
             ax.set_ylabel("Mbit/s")
         axes[0].set_ylim(bottom=0)
-        axes[-1].set_xlim(0, max(float(run.edges_s[-1]) for run in runs))
+        axes[-1].set_xlim(0, max(float(arrived.edges_s[-1]) for _, arrived in panels))
         axes[-1].set_xlabel("time since the start of the iteration (s); payload that arrived at all hosts together")
         handles = [_patch(colours[d], f"class {class_of_dscp(d)} (DSCP {d})") for d in marks]
         figure.legend(handles=handles, loc="outside lower center", ncols=4)
     return True
 
 
-def draw_tardiness(path: Path, runs: Sequence[RunRecord], jobs: Sequence[Job]) -> bool:
+def draw_tardiness(path: Path, runs: Sequence[ShownRun], jobs: Sequence[Job]) -> bool:
     """Tardiness of the shown iteration's flows, by name or (many flows) as a distribution; False if there is none."""
     iteration = shown_iteration(jobs)
     order = [(job.name, t.name) for job in jobs for t in job.dag.transfers if not job.is_local(t)]
@@ -67,10 +54,10 @@ def draw_tardiness(path: Path, runs: Sequence[RunRecord], jobs: Sequence[Job]) -
     for run in runs:
         late = {
             (row.job, row.flow): row.tardiness_s
-            for row in flow_rows(run)
+            for row in run.rows.flows
             if row.iteration == iteration and row.tardiness_s is not None
         }
-        found.append((run.policy, late))
+        found.append((run.title, late))
     if not any(late for _, late in found):
         return False
     several = len(jobs) > 1

@@ -12,8 +12,9 @@ import pytest
 from echelonflow.errors import InputError
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.scheduling import policies
+from results import metrics, pcap
 from results.folder import analyse
-from results.pictures.lanes import lanes
+from results.lanes import lanes
 from results.read_run import last_marks, read_run
 from results.record_json import load_runs, save_runs
 from results.table import summary_table
@@ -71,6 +72,28 @@ def test_a_valid_experiment(tmp_path):
     )
     decisions = [json.loads(line) for line in (root / "decisions.jsonl").read_text().splitlines()]
     assert {(d["policy"], d["repeat"]) for d in decisions} == {(n, r) for n in NAMES for r in range(2)}
+
+
+def test_every_capture_is_read_once_and_rows_are_computed_once(tmp_path, monkeypatch):
+    root = experiment(tmp_path / "run", repeats=2)
+    read, computed = [], []
+
+    def reading(path):
+        read.append(path.name)
+        return pcap_read(path)
+
+    def computing(record, jobs, references):
+        computed.append((record.policy, record.repeat))
+        return group_rows(record, jobs, references)
+
+    pcap_read, group_rows = pcap.read, metrics.group_rows
+    monkeypatch.setattr(pcap, "read", reading)
+    monkeypatch.setattr(metrics, "group_rows", computing)
+    analyse(root)
+    assert sorted(read) == sorted(path.name for path in (root / "pcap").iterdir())
+    assert len(read) == 12
+    # Once for each run and once for the prediction of each policy (repeat 0).
+    assert sorted(computed) == sorted([(name, r) for name in NAMES for r in (0, 0, 1)])
 
 
 def test_analysis_again_gives_the_same_to_the_byte(tmp_path):

@@ -55,7 +55,7 @@ def test_the_papers_example(policy, end_s, late_s):
 
 def test_iterations_follow_each_other_without_gap():
     job, record = fluid("fair", 3)
-    rows = iteration_rows(record, [job], predicted=record)
+    rows = iteration_rows(record, [job], predicted=iteration_rows(record, [job]))
     assert [row.start_s for row in rows] == [0, *(row.finish_s for row in rows[:-1])]
     assert [row.predicted_s for row in rows] == [row.duration_s for row in rows]
     assert sum(row.duration_s for row in rows) == max(c.finish_s for c in record.computes)

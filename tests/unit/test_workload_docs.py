@@ -10,7 +10,7 @@ import pytest
 
 from echelon.documents import made_pages, workload_pictures
 from echelonflow.model.dag import JobDag
-from results.pictures.gantt import window
+from results.shown import ShownRun
 from traffic.workloads import paradigms
 from traffic.workloads.paradigms._draft import Draft
 
@@ -65,7 +65,7 @@ def test_pictures_of_one_paradigm_are_the_same_each_time(tmp_path):
 def test_all_that_an_iteration_sends_is_in_its_picture(name):
     """The window that is drawn holds every flow of the iteration but those that were sent ahead of it."""
     job, record = workload_pictures.observe(name)
-    part = window(record, [job])
+    part = ShownRun.of(name, record, [job]).window
     flows = [flow for flow in record.flows if flow.iteration == part.iteration]
     assert len(flows) == len(job.dag.transfers)
     assert all(flow.finish_s <= part.finish_s + 1e-9 for flow in flows) or name == "pipedream"
