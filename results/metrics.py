@@ -221,7 +221,7 @@ def _flows_on_network(jobs: Sequence[Job]) -> dict[tuple[str, str], int]:
     for job in jobs:
         for transfer in job.dag.transfers:
             if not job.is_local(transfer):
-                found[job.name, transfer.group] += 1
+                found[job.name, job.dag.group_of[transfer.name].name] += 1
     return found
 
 

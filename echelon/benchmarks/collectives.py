@@ -130,7 +130,6 @@ def collective_dag(case: Case) -> JobDag:
         ranks=range(HOSTS),
         size_bytes=SIZE_BYTES,
         after=[(step.name,) for step in ready],
-        group="c",
     )
     over = [Compute(f"over {rank}", rank, PAUSE_S, found.done[rank]) for rank in range(HOSTS)]
     names = tuple(transfer.name for transfer in found.transfers)

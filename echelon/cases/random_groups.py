@@ -53,7 +53,7 @@ def _staggered(rng: random.Random, index: int, network: Network) -> Job:
     steps: list[Step] = []
     for m in range(flows):
         steps.append(Compute(f"p{m}", 0, unit_s, (f"p{m - 1}",) if m else ()))
-        steps.append(Transfer(f"x{m}", 0, 1, size, "staggered", f"x{m}", (f"p{m}",)))
+        steps.append(Transfer(f"x{m}", 0, 1, size, f"x{m}", (f"p{m}",)))
     names = tuple(f"x{m}" for m in range(flows))
     group = Group("staggered", "staggered", names, staggered(flows, unit_s), _weight(rng))
     hosts = tuple(network.hosts[:2]) if len(network.hosts) == 2 else tuple(rng.sample(network.hosts, 2))
@@ -69,7 +69,7 @@ def _coflow(rng: random.Random, index: int, network: Network) -> Job:
     for i in range(flows):
         src, dst = rng.sample(range(ranks), 2) if ranks > 2 else (0, 1)
         size = max(round(volume / flows * rng.uniform(0.2, 2.0)), 1)
-        steps.append(Transfer(f"x{i}", src, dst, size, "coflow", "coflow", (f"p{src}",)))
+        steps.append(Transfer(f"x{i}", src, dst, size, "coflow", (f"p{src}",)))
     names = tuple(f"x{i}" for i in range(flows))
     group = Group("coflow", "coflow", names, (0.0,) * flows, _weight(rng))
     return Job(f"g{index}", JobDag(ranks, tuple(steps), (group,)), network.hosts, start_s=rng.uniform(0, SPREAD_S))

@@ -65,17 +65,17 @@ def scenario() -> tuple[Network, list[Job]]:
     steps: list[Compute | Transfer] = []
     for m in range(3):
         steps.append(Compute(f"p{m}", 0, 1.0, (f"p{m - 1}",) if m else ()))
-        steps.append(Transfer(f"x{m}", 0, 1, size(1.5), "pp", f"x{m}", (f"p{m}",)))
+        steps.append(Transfer(f"x{m}", 0, 1, size(1.5), f"x{m}", (f"p{m}",)))
         steps.append(Compute(f"c{m}", 1, 1.0, (f"x{m}", f"c{m - 1}") if m else ("x0",)))
     pipeline = JobDag(2, tuple(steps), (Group("pp", "pp-forward", ("x0", "x1", "x2"), staggered(3, 1.0)),))
     gradients = JobDag(
         2,
         (
             Compute("backward a", 0, 1.5),
-            Transfer("a0", 0, 1, size(1.0), "a", "a", ("backward a",)),
-            Transfer("a1", 0, 1, size(2.0), "a", "a", ("backward a",)),
+            Transfer("a0", 0, 1, size(1.0), "a", ("backward a",)),
+            Transfer("a1", 0, 1, size(2.0), "a", ("backward a",)),
             Compute("backward b", 0, 1.5, ("backward a",)),
-            Transfer("b", 0, 1, size(1.0), "b", "b", ("backward b",)),
+            Transfer("b", 0, 1, size(1.0), "b", ("backward b",)),
             Compute("update", 1, 1.0, ("a0", "a1", "b")),
         ),
         (Group("a", "dp-bucket", ("a0", "a1"), (0.0, 0.0)), Group("b", "dp-bucket", ("b",), (0.0,))),

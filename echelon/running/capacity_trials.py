@@ -69,7 +69,7 @@ def ring(network: Network) -> Job:
     steps: list[Compute | Transfer] = []
     for rank in range(len(hosts)):
         after = (rank + 1) % len(hosts)
-        steps.append(Transfer(f"x{rank}", rank, after, size_bytes, "ring", "ring"))
+        steps.append(Transfer(f"x{rank}", rank, after, size_bytes, "ring"))
         steps.append(Compute(f"c{after}", after, 0.05, (f"x{rank}",)))
     names = tuple(f"x{rank}" for rank in range(len(hosts)))
     dag = JobDag(len(hosts), tuple(steps), (Group("ring", "ring", names, (0.0,) * len(hosts)),))

@@ -320,7 +320,7 @@ def _counterexample(measured: Mapping[tuple[str, int], Measured]) -> str:
                 )
             elif isinstance(step, Transfer) and not job.is_local(step):
                 size = step.size_bytes / rate_Bps * 1e3
-                due = f"group {step.group}, offset {job.dag.offset_s[step.name] * 1e3:.1f}"
+                due = f"group {job.dag.group_of[step.name].name}, offset {job.dag.offset_s[step.name] * 1e3:.1f}"
                 lines.append(f"    {job.name}: flow {step.name} of {size:.1f} ({due}){after}")
     for words, name in (("Least tardy", late), ("Shortest iteration", short)):
         long_s, _, late_s = scores[name]

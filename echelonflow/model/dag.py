@@ -42,10 +42,8 @@ class Transfer:
     src_rank: int
     dst_rank: int
     size_bytes: int
-    group: str
-    """The EchelonFlow this flow belongs to (the Coflow too, under `grouping=group`)."""
     coflow: str
-    """The Coflow this flow belongs to under `grouping=collective`."""
+    """The Coflow this flow belongs to under `grouping=collective`. Its EchelonFlow is the `Group` that lists it."""
     after: tuple[str, ...] = ()
 
 
@@ -73,7 +71,7 @@ class JobDag:
     `next_iteration` holds (earlier, later) pairs: step `later` of iteration k + 1 waits for step
     `earlier` of iteration k. Raises InputError, naming the step or group, for duplicate or unknown
     names, cycles (within one iteration), ranks out of range, sizes and times that are not positive
-    and finite, and groups that do not list exactly their own transfers.
+    and finite, and transfers that are not in exactly one group.
     """
 
     ranks: int
@@ -92,7 +90,8 @@ class JobDag:
         """The same steps in other groups (InputError as above); what was found out about the steps is kept."""
         other = copy.copy(self)
         object.__setattr__(other, "groups", tuple(groups))
-        other.__dict__.pop("offset_s", None)
+        for name in ("offset_s", "group_of"):
+            other.__dict__.pop(name, None)
         _check_groups(other)
         return other
 
@@ -115,6 +114,11 @@ class JobDag:
         return {
             name: offset for group in self.groups for name, offset in zip(group.transfers, group.offsets_s, strict=True)
         }
+
+    @cached_property
+    def group_of(self) -> dict[str, Group]:
+        """The EchelonFlow of every transfer."""
+        return {name: group for group in self.groups for name in group.transfers}
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -266,14 +270,16 @@ def derived_offsets(job_dag: JobDag) -> dict[str, float]:
     for name, later_name in job_dag.next_iteration:
         earlier, later = job_dag.place[name], job_dag.place[later_name]
         consumed_s[earlier] = min(consumed_s[earlier], second_s[later])
+    group_of = job_dag.group_of
     head_s: dict[str, float] = {}
     for place, step in enumerate(job_dag.steps):
         if isinstance(step, Transfer):
             if math.isinf(consumed_s[place]):
                 consumed_s[place] = first_s[place]
-            head_s[step.group] = min(head_s.get(step.group, math.inf), consumed_s[place])
+            group = group_of[step.name].name
+            head_s[group] = min(head_s.get(group, math.inf), consumed_s[place])
     return {
-        step.name: at_s - head_s[step.group]
+        step.name: at_s - head_s[group_of[step.name].name]
         for step, at_s in zip(job_dag.steps, consumed_s, strict=True)
         if isinstance(step, Transfer)
     }
@@ -289,7 +295,7 @@ def to_dict(job_dag: JobDag) -> dict[str, Any]:
         return {
             "transfer": [step.src_rank, step.dst_rank],
             "size_bytes": step.size_bytes,
-            "group": step.group,
+            "group": job_dag.group_of[step.name].name,
             "coflow": step.coflow,
             **common,
         }
@@ -327,10 +333,10 @@ def from_dict(data: Mapping[str, Any]) -> JobDag:
         if "compute" in entry:
             return Compute(entry["name"], entry["compute"], entry["duration_s"], after, entry["kind"])
         src, dst = entry["transfer"]
-        return Transfer(entry["name"], src, dst, entry["size_bytes"], entry["group"], entry["coflow"], after)
+        return Transfer(entry["name"], src, dst, entry["size_bytes"], entry["coflow"], after)
 
     try:
-        return JobDag(
+        job_dag = JobDag(
             ranks=data["ranks"],
             steps=tuple(step(entry) for entry in data["steps"]),
             groups=tuple(
@@ -340,8 +346,18 @@ def from_dict(data: Mapping[str, Any]) -> JobDag:
             next_iteration=tuple((a, b) for a, b in data["next_iteration"]),
             parameters=dict(data.get("parameters", {})),
         )
+        check_members(job_dag, {entry["name"]: entry["group"] for entry in data["steps"] if "transfer" in entry})
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"echelon-job is incomplete or malformed: {error!r}") from error
+    return job_dag
+
+
+def check_members(job_dag: JobDag, named: Mapping[str, str]) -> None:
+    """InputError unless every transfer is in the group that `named` says: files say it at both."""
+    for transfer, name in named.items():
+        group = job_dag.group_of[transfer].name
+        if group != name:
+            raise InputError(f"transfer {transfer!r} names group {name!r}, but is listed by group {group!r}")
 
 
 def job_to_dict(job: Job) -> dict[str, Any]:
@@ -407,23 +423,29 @@ def _check_steps(job_dag: JobDag) -> None:
 
 
 def _check_groups(job_dag: JobDag) -> None:
-    members: dict[str, set[str]] = {}
-    for transfer in job_dag.transfers:
-        members.setdefault(transfer.group, set()).add(transfer.name)
-    declared = {group.name for group in job_dag.groups}
-    if len(declared) != len(job_dag.groups):
+    if len({group.name for group in job_dag.groups}) != len(job_dag.groups):
         raise InputError("job has two groups of the same name")
+    transfers = {transfer.name for transfer in job_dag.transfers}
+    listed: dict[str, str] = {}
     for group in job_dag.groups:
-        if not group.transfers:
-            raise InputError(f"group {group.name!r} has no flows")
-        if set(group.transfers) != members.get(group.name, set()) or len(set(group.transfers)) != len(group.transfers):
-            raise InputError(f"group {group.name!r} does not list exactly the transfers that name it")
-        if len(group.offsets_s) != len(group.transfers):
-            raise InputError(f"group {group.name!r}: {len(group.transfers)} flows but {len(group.offsets_s)} offsets")
-        if any(not (offset >= 0 and math.isfinite(offset)) for offset in group.offsets_s):
-            raise InputError(f"group {group.name!r}: an offset is negative or not finite")
-        if not (group.weight > 0 and math.isfinite(group.weight)):
-            raise InputError(f"group {group.name!r} has weight {group.weight}; a weight must be positive")
-    missing = sorted(set(members) - declared)
-    if missing:
-        raise InputError(f"transfers name group {missing[0]!r}, which the job does not declare")
+        _check_group(group)
+        for name in group.transfers:
+            if name not in transfers:
+                raise InputError(f"group {group.name!r} lists {name!r}, which is no transfer of the job")
+            if name in listed:
+                raise InputError(f"transfer {name!r} is listed by group {listed[name]!r} and again by {group.name!r}")
+            listed[name] = group.name
+    alone = next((transfer.name for transfer in job_dag.transfers if transfer.name not in listed), None)
+    if alone is not None:
+        raise InputError(f"transfer {alone!r} is in no group; list it in one")
+
+
+def _check_group(group: Group) -> None:
+    if not group.transfers:
+        raise InputError(f"group {group.name!r} has no flows")
+    if len(group.offsets_s) != len(group.transfers):
+        raise InputError(f"group {group.name!r}: {len(group.transfers)} flows but {len(group.offsets_s)} offsets")
+    if any(not (offset >= 0 and math.isfinite(offset)) for offset in group.offsets_s):
+        raise InputError(f"group {group.name!r}: an offset is negative or not finite")
+    if not (group.weight > 0 and math.isfinite(group.weight)):
+        raise InputError(f"group {group.name!r} has weight {group.weight}; a weight must be positive")

@@ -33,7 +33,7 @@ def declarations(jobs: Sequence[Job], run_index: int = 0) -> list[Declare]:
             if job.is_local(transfer):
                 continue
             src, dst = job.hosts_of(transfer)
-            flows[transfer.group].append(
+            flows[job.dag.group_of[transfer.name].name].append(
                 FlowDeclaration(
                     flow=transfer.name,
                     index=index,

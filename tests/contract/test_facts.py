@@ -74,7 +74,7 @@ def test_with_one_group_echelonflow_is_earliest_ideal_finish_first(snapshot):
 def test_one_link_one_group_is_the_earliest_due_date_optimum(one_link, text, flows):
     """Fact 3, against the best of all orders in which the flows can be sent."""
     unit_bytes = round(one_link.capacity_Bps[0] / 4)
-    steps = tuple(Transfer(f"x{i}", 0, 1, size * unit_bytes, "g", f"x{i}") for i, (size, _) in enumerate(flows))
+    steps = tuple(Transfer(f"x{i}", 0, 1, size * unit_bytes, f"x{i}") for i, (size, _) in enumerate(flows))
     head_s = min(offset for _, offset in flows)
     offsets = tuple(offset - head_s for _, offset in flows)
     dag = JobDag(2, steps, (Group("g", "test", tuple(step.name for step in steps), offsets),))

@@ -109,7 +109,7 @@ def end_of_the_long_flow(text):
     a_second = round(network.capacity_Bps[0])
 
     def job(name, size_bytes, iterations, next_iteration, weight):
-        steps = (Transfer("x", 0, 1, size_bytes, "g", "c"),)
+        steps = (Transfer("x", 0, 1, size_bytes, "c"),)
         dag = JobDag(2, steps, (Group("g", "test", ("x",), (0.0,)),), next_iteration)
         return Job(name, dag, ("h1", "h2"), iterations, weight)
 

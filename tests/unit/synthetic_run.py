@@ -74,7 +74,7 @@ def paper_job(network: Network, iterations: int = 1, unit_s: float = 1.0) -> Job
     steps: list[Compute | Transfer] = []
     for m in range(3):
         steps.append(Compute(f"p{m}", 0, unit_s, (f"p{m - 1}",) if m else (), "forward"))
-        steps.append(Transfer(f"x{m}", 0, 1, size_bytes, "pp", f"x{m}", (f"p{m}",)))
+        steps.append(Transfer(f"x{m}", 0, 1, size_bytes, f"x{m}", (f"p{m}",)))
         steps.append(Compute(f"c{m}", 1, unit_s, (f"x{m}", f"c{m - 1}") if m else ("x0",), "forward"))
     group = Group("pp", "pp-forward", ("x0", "x1", "x2"), staggered(3, unit_s))
     dag = JobDag(2, tuple(steps), (group,), (("c2", "p0"),))

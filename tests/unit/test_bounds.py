@@ -218,7 +218,7 @@ def test_one_machine_by_hand():
 
 def test_a_release_that_waits_for_a_flow_is_refused_by_name():
     steps = (
-        Transfer("x", 0, 1, 1000, "g", "x"), Compute("c", 1, 1.0, ("x",)), Transfer("y", 1, 0, 1000, "h", "y", ("c",)),
+        Transfer("x", 0, 1, 1000, "x"), Compute("c", 1, 1.0, ("x",)), Transfer("y", 1, 0, 1000, "y", ("c",)),
     )  # fmt: skip
     dag = JobDag(2, steps, (Group("g", "t", ("x",), (0.0,)), Group("h", "t", ("y",), (0.0,))))
     with pytest.raises(InputError, match="job chained: flow 'y' is released by another flow's end"):
@@ -235,5 +235,5 @@ def test_jobs_without_traffic():
     with pytest.raises(InputError, match="nothing to bound"):
         bounds.of_jobs([silent], ONE_LINK)
     with pytest.raises(InputError, match="computes nothing"):
-        moved = JobDag(2, (Transfer("x", 0, 1, 1000, "g", "x"),), (Group("g", "t", ("x",), (0.0,)),))
+        moved = JobDag(2, (Transfer("x", 0, 1, 1000, "x"),), (Group("g", "t", ("x",), (0.0,)),))
         bounds.iteration_bound([Job("idle", moved, ("h1", "h2"))], ONE_LINK)

@@ -15,9 +15,9 @@ def ping_pong(iterations_edge=True):
     """Rank 0 computes, sends to rank 1, which computes and sends back; rank 0 then starts over."""
     steps = (
         Compute("a", 0, 1.0),
-        Transfer("there", 0, 1, 100, "g1", "there", ("a",)),
+        Transfer("there", 0, 1, 100, "there", ("a",)),
         Compute("b", 1, 2.0, ("there",)),
-        Transfer("back", 1, 0, 100, "g2", "back", ("b",)),
+        Transfer("back", 1, 0, 100, "back", ("b",)),
         Compute("end", 0, 0.5, ("back", "a")),
     )
     groups = (Group("g1", "x", ("there",), (0.0,)), Group("g2", "x", ("back",), (0.0,)))
@@ -35,6 +35,29 @@ def test_json_round_trip():
     assert dag.from_dict(json.loads(json.dumps(dag.to_dict(ping_pong())))) == ping_pong()
 
 
+def test_json_says_at_a_transfer_and_at_its_group_that_they_belong_together():
+    written = dag.to_dict(ping_pong())
+    assert [step.get("group") for step in written["steps"]] == [None, "g1", None, "g2", None]
+    written["steps"][1]["group"] = "g2"
+    with pytest.raises(InputError, match="'there' names group 'g2', but is listed by group 'g1'"):
+        dag.from_dict(written)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ((Group("g1", "x", ("there", "back"), (0.0, 0.0)), Group("g2", "x", ("back",), (0.0,))), "'back' is listed by"),
+        ((Group("g1", "x", ("there", "back", "a"), (0.0,) * 3),), "group 'g1' lists 'a', which is no transfer"),
+        ((Group("g1", "x", ("there", "there"), (0.0,) * 2),), "'there' is listed by group 'g1' and again by 'g1'"),
+        ((Group("g1", "x", (), ()),), "group 'g1' has no flows"),
+        ((Group("g1", "x", ("there", "back"), (0.0,)),), "2 flows but 1 offsets"),
+    ],
+)
+def test_every_transfer_is_in_one_group(groups, message):
+    with pytest.raises(InputError, match=message):
+        ping_pong().with_groups(groups)
+
+
 def test_json_of_another_version_is_refused():
     with pytest.raises(InputError, match="version 99"):
         dag.from_dict({**dag.to_dict(ping_pong()), "version": 99})
@@ -47,9 +70,9 @@ def test_json_of_another_version_is_refused():
         (Compute("x", 2, 1.0), "rank 2; there are ranks 0 to 1"),
         (Compute("x", 0, float("nan")), "lasts nan"),
         (Compute("x", 0, 1.0, ("nowhere",)), "unknown step 'nowhere'"),
-        (Transfer("x", 0, 1, 0, "g1", "x"), "0 bytes"),
-        (Transfer("x", 1, 1, 5, "g1", "x"), "to itself"),
-        (Transfer("x", 0, 1, 5, "other", "x"), "group 'other', which the job does not declare"),
+        (Transfer("x", 0, 1, 0, "x"), "0 bytes"),
+        (Transfer("x", 1, 1, 5, "x"), "to itself"),
+        (Transfer("x", 0, 1, 5, "x"), "transfer 'x' is in no group"),
     ],
 )
 def test_impossible_steps_are_refused_by_name(step, message):
@@ -92,7 +115,7 @@ def test_with_groups_changes_groups_alone():
     assert after == dataclasses.replace(before, groups=later)
     assert after.offset_s == {"there": 2.0, "back": 2.0}
     assert before.offset_s == {"there": 0.0, "back": 0.0}
-    with pytest.raises(InputError, match="does not declare"):
+    with pytest.raises(InputError, match="'back' is in no group"):
         before.with_groups(later[:1])
 
 

@@ -17,7 +17,7 @@ def incast_job(name):
     """Two transfers of every other rank to rank 0."""
     computes = [Compute(f"c{src}", src, 2.0) for src in (1, 2, 3)]
     transfers = [
-        Transfer(f"{src} m{m}", src, 0, 1000, "g", f"{src} m{m}", (f"c{src}",)) for m in (0, 1) for src in (1, 2, 3)
+        Transfer(f"{src} m{m}", src, 0, 1000, f"{src} m{m}", (f"c{src}",)) for m in (0, 1) for src in (1, 2, 3)
     ]
     group = Group("g", "test", tuple(t.name for t in transfers), (0.0,) * len(transfers))
     return Job(name, JobDag(4, (*computes, *transfers), (group,)), HOSTS)
@@ -56,7 +56,7 @@ def test_jobs_do_not_share_queues_while_there_are_enough():
 def test_a_queue_is_dealt_again_only_after_all_others_where_flows_leave_and_arrive():
     """All to all on 8 hosts, four times: each host's own flows, and those that it gets, go round the queues."""
     transfers = [
-        Transfer(f"{turn} {src} {dst}", src, dst, 1000, "g", "g")
+        Transfer(f"{turn} {src} {dst}", src, dst, 1000, "g")
         for turn in range(4) for src in range(8) for dst in range(8) if src != dst
     ]  # fmt: skip
     group = Group("g", "test", tuple(t.name for t in transfers), (0.0,) * len(transfers))
@@ -69,7 +69,7 @@ def test_a_queue_is_dealt_again_only_after_all_others_where_flows_leave_and_arri
 
 def test_a_host_may_use_all_its_ports_and_no_more(monkeypatch):
     monkeypatch.setattr(declare, "MAX_FLOWS", 2 * FLOW_QUEUES)
-    sent = [Transfer(f"t{i}", 0, 1, 1000, "g", "g") for i in range(2 * FLOW_QUEUES + 1)]
+    sent = [Transfer(f"t{i}", 0, 1, 1000, "g") for i in range(2 * FLOW_QUEUES + 1)]
 
     def job(transfers):
         group = Group("g", "test", tuple(t.name for t in transfers), (0.0,) * len(transfers))

@@ -161,7 +161,7 @@ def stream(one_link, small_jobs):
 
 
 def one_flow(name, size_bytes, start_s, weight=1.0):
-    steps = (Transfer("x", 0, 1, size_bytes, "x", "x"), Compute("c", 1, 0.0, ("x",)))
+    steps = (Transfer("x", 0, 1, size_bytes, "x"), Compute("c", 1, 0.0, ("x",)))
     return Job(name, JobDag(2, steps, (Group("x", "test", ("x",), (0.0,)),)), ("h1", "h2"), 1, weight, start_s)
 
 

@@ -16,8 +16,8 @@ from echelonflow.errors import InputError
 from echelonflow.model.dag import to_dict
 from tests.unit.format_files import GLOO_STEP, NCCL_STEP, chakra_ring, kineto, valid_files, write
 from traffic.workloads import formats
-from traffic.workloads.formats import _builder, _files
 from traffic.workloads.formats import _chakra_messages as messages
+from traffic.workloads.formats import _files, _iteration
 from traffic.workloads.formats._chakra_job import MARK
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -207,11 +207,11 @@ def test_a_pipe_or_folder_is_not_waited_for(tmp_path):
         ("astra-sim", "DATA\n1\nx -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 5 1\n", {"ranks": 10**8}),
         ("astra-sim", "MICRO\n1\nx -1 1 NONE 0 1 NONE 0 1 ALLTOALL 5 1\n", {"ranks": 100_000}),
         pytest.param(
-            "sincronia", f"2 1\n1 0 {_builder.MAX_STEPS} 1 1" + " 0 1 1" * _builder.MAX_STEPS, {}, id="sincronia"
+            "sincronia", f"2 1\n1 0 {_iteration.MAX_STEPS} 1 1" + " 0 1 1" * _iteration.MAX_STEPS, {}, id="sincronia"
         ),
         ("simai", "MICRO all_gpus: 90000000\n1\nx -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 5 1\n", {}),
     ],
 )
 def test_jobs_beyond_the_limit_are_refused_before_they_are_made(tmp_path, name, text, options):
-    with pytest.raises(InputError, match=f"{_builder.MAX_STEPS:,} steps, which is the limit"):
+    with pytest.raises(InputError, match=f"{_iteration.MAX_STEPS:,} steps, which is the limit"):
         formats.read(name, [write(tmp_path, "w.txt", text)], options)

@@ -83,7 +83,7 @@ def test_two_groups_of_one_flow_are_the_smallest_counterexample():
     """`long` (2 s) leads to 10 s of computation, `short` (1 s) to none. Short first has tardiness 1 + 3 = 4 and ends
     at 13 s; long first has 2 + 3 = 5 and ends at 12 s. A sum over groups does not know what a group holds up."""
     steps = [
-        Transfer("long", 0, 1, 2 * SECOND, "a", "a"), Transfer("short", 0, 2, SECOND, "b", "b"),
+        Transfer("long", 0, 1, 2 * SECOND, "a"), Transfer("short", 0, 2, SECOND, "b"),
         Compute("critical", 1, 10.0, ("long",)), Compute("idle", 2, 0.0, ("short",)),
     ]  # fmt: skip
     found = outcomes(Job("job", arranged(steps, {"a": ("long",), "b": ("short",)}), ("h1", "h2", "h3")))
@@ -95,7 +95,7 @@ def test_within_one_group_what_follows_a_flow_matters_too():
     """Equal flows of 2 s, `a` wanted at 0 s, `b` at 1 s, but 10 s of work wait for `b` and 1 s for `a`. In order of
     ideal finish the maximum tardiness is 3 and the end 14 s; the other way round 4 and 12 s."""
     steps = [
-        Transfer("a", 0, 1, 2 * SECOND, "g", "a"), Transfer("b", 0, 2, 2 * SECOND, "g", "b"),
+        Transfer("a", 0, 1, 2 * SECOND, "a"), Transfer("b", 0, 2, 2 * SECOND, "b"),
         Compute("before", 2, 1.0), Compute("use a", 1, 1.0, ("a",)), Compute("use b", 2, 10.0, ("before", "b")),
     ]  # fmt: skip
     dag = arranged(steps, {"g": ("a", "b")})

@@ -230,7 +230,7 @@ def test_aalo_crosses_into_the_next_queue_at_the_moment_it_should():
     """
     network = topologies.build("single-switch", {"hosts": 2, "rate_bps": 8e6})
     size_bytes = round(network.capacity_Bps[0])
-    steps = (Transfer("x", 0, 1, size_bytes, "g", "c"),)
+    steps = (Transfer("x", 0, 1, size_bytes, "c"),)
     dag = JobDag(2, steps, (Group("g", "test", ("x",), (0.0,)),))
     policy = policies.load(f"aalo(queues=2,first_bytes={size_bytes / 2})")
     record = simulate([Job(name, dag, ("h1", "h2")) for name in ("a", "b")], network, policy)

@@ -80,7 +80,7 @@ def as_jobs(trace):
         rows = np.flatnonzero(trace.coflow == c)
         names = tuple(f"f{row}" for row in rows)
         transfers = [
-            Transfer(name, int(trace.src[row]), int(trace.dst[row]), int(trace.size_bytes[row]), "g", "g")
+            Transfer(name, int(trace.src[row]), int(trace.dst[row]), int(trace.size_bytes[row]), "g")
             for name, row in zip(names, rows, strict=True)
         ]
         dag = JobDag(4, tuple(transfers), (Group("g", "test", names, (0.0,) * len(names)),))
@@ -261,7 +261,7 @@ class TestNoProgress:
     def test_a_dag_that_waits_for_a_flow_that_gets_nothing(self):
         dag = JobDag(
             2,
-            (Transfer("x", 0, 1, 1000, "g", "g"), Compute("c", 1, 1.0, ("x",))),
+            (Transfer("x", 0, 1, 1000, "g"), Compute("c", 1, 1.0, ("x",))),
             (Group("g", "test", ("x",), (0.0,)),),
         )
         with pytest.raises(RunError, match="policy mine"):

@@ -22,7 +22,7 @@ def two_flows(name="a"):
     """Released together; the consumer of `long` works 1 s, that of `short` 10 s: short should go first."""
     size = round(NETWORK.capacity_Bps[0])
     steps = (
-        Transfer("long", 0, 1, 3 * size, "g", "long"), Transfer("short", 0, 1, size, "g", "short"),
+        Transfer("long", 0, 1, 3 * size, "long"), Transfer("short", 0, 1, size, "short"),
         Compute("after long", 1, 1.0, ("long", "after short")), Compute("after short", 1, 10.0, ("short",)),
     )  # fmt: skip
     return Job(name, JobDag(2, steps, (Group("g", "t", ("short", "long"), (0.0, 10.0)),)), ("h1", "h2"))

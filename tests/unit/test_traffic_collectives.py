@@ -27,7 +27,7 @@ def job_of(collective, algorithm, n, size_bytes, *, ready_s=None, root=0, pieces
     computes = [Compute(f"ready{i}", i, ready_s[i] if ready_s else 1.0) for i in range(n)]
     found = expand(
         "x", collective, algorithm, ranks=range(n), size_bytes=size_bytes,
-        after=[(f"ready{i}",) for i in range(n)], group="x", root=root, pieces=pieces,
+        after=[(f"ready{i}",) for i in range(n)], root=root, pieces=pieces,
     )  # fmt: skip
     ends = [Compute(f"end{i}", i, 0.0, tuple({f"ready{i}": 0, **dict.fromkeys(found.done[i])})) for i in range(n)]
     names = tuple(t.name for t in found.transfers)
@@ -195,13 +195,13 @@ def test_pieces_send_every_byte_once():
 
 
 def test_ranks_need_not_begin_at_zero_and_alone_there_is_nothing_to_send():
-    found = expand("x", "all-gather", "ring", ranks=[7, 3], size_bytes=10, after=[("a",), ()], group="g", coflow="c")
+    found = expand("x", "all-gather", "ring", ranks=[7, 3], size_bytes=10, after=[("a",), ()], coflow="c")
     assert found.transfers == (
-        Transfer("x 7->3", 7, 3, 5, "g", "c", ("a",)),
-        Transfer("x 3->7", 3, 7, 5, "g", "c", ()),
+        Transfer("x 7->3", 7, 3, 5, "c", ("a",)),
+        Transfer("x 3->7", 3, 7, 5, "c", ()),
     )
     assert found.done == (("x 7->3", "x 3->7"), ("x 3->7", "x 7->3"))
-    assert expand("x", "all-gather", "ring", ranks=[7], size_bytes=10, after=[("a",)], group="g").done == (("a",),)
+    assert expand("x", "all-gather", "ring", ranks=[7], size_bytes=10, after=[("a",)]).done == (("a",),)
 
 
 def test_direct_senders_spread_over_receivers():
@@ -229,7 +229,7 @@ def test_direct_senders_spread_over_receivers():
 def test_bad_input_is_named(change, words):
     options = {
         "collective": "all-reduce", "algorithm": "ring", "ranks": [0, 1, 2], "size_bytes": 9, "after": [(), (), ()],
-        "group": "g", **change,
+        **change,
     }  # fmt: skip
     with pytest.raises(InputError, match=words):
         expand("x", **options)

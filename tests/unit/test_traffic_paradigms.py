@@ -71,7 +71,8 @@ def test_a_rank_runs_one_computation_at_a_time():
 
 def test_gradients_are_as_large_as_activations_unless_given():
     assert {t.size_bytes for t in gpipe(activation_bytes=7).transfers} == {7}
-    sizes = {t.group: t.size_bytes for t in gpipe(stages=2, activation_bytes=7, gradient_bytes=[9]).transfers}
+    dag = gpipe(stages=2, activation_bytes=7, gradient_bytes=[9])
+    sizes = {dag.group_of[t.name].name: t.size_bytes for t in dag.transfers}
     assert sizes == {"pp-forward 0->1": 7, "pp-backward 1->0": 9}
 
 

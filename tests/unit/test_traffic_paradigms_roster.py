@@ -114,10 +114,9 @@ def from_profile(name: str, **changes) -> JobDag:
 
 def sent_bytes(dag: JobDag, kind: str = "") -> Counter:
     """By rank, what it sends in flows whose group is of a kind that begins so."""
-    of_kind = {group.name for group in dag.groups if group.kind.startswith(kind)}
     sent = Counter()
     for t in dag.transfers:
-        if t.group in of_kind:
+        if dag.group_of[t.name].kind.startswith(kind):
             sent[t.src_rank] += t.size_bytes
     return sent
 
@@ -211,13 +210,12 @@ def test_json_keeps_it_all(case):
 @pytest.mark.parametrize("case", CASES)
 def test_coflows_do_not_cross_groups_and_pipelines_have_one_per_micro_batch(case):
     dag = built(case)
-    kind = {group.name: group.kind for group in dag.groups}
     groups, flows = defaultdict(set), Counter()
     for t in dag.transfers:
-        groups[t.coflow].add(t.group)
+        groups[t.coflow].add(dag.group_of[t.name].name)
         flows[t.coflow] += 1
     assert all(len(of) == 1 for of in groups.values())
-    assert all(flows[t.coflow] == 1 for t in dag.transfers if kind[t.group].startswith("pp-"))
+    assert all(flows[t.coflow] == 1 for t in dag.transfers if dag.group_of[t.name].kind.startswith("pp-"))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -389,9 +387,8 @@ def test_closed_forms_of_a_measured_model():
 def test_ranks_of_a_3d_job_talk_to_those_they_should():
     dag = built("hybrid")  # rank = t + 2 d + 4 s
     pairs = defaultdict(set)
-    kind = {group.name: group.kind for group in dag.groups}
     for t in dag.transfers:
-        pairs[kind[t.group]].add((t.src_rank, t.dst_rank))
+        pairs[dag.group_of[t.name].kind].add((t.src_rank, t.dst_rank))
     assert pairs["tp-forward"] == pairs["tp-backward"] == {(a, a ^ 1) for a in range(8)}
     assert pairs["dp-all-reduce"] == {(a, a ^ 2) for a in range(8)}
     assert pairs["pp-forward"] == {(a, a + 4) for a in range(4)}
@@ -431,9 +428,11 @@ def test_zero_1_keeps_gradients_until_the_end():
     for stage, expected in ((1, [15.0]), (2, [9.0, 13.0, 15.0])):
         dag = paradigms.build("zero", {**CASES["zero"], "stage": stage})
         run = run_without_network(dag)[0]
-        scatters = {run[t.name][0] for t in dag.transfers if t.group.startswith("zero-reduce-scatter")}
+        scatters = {
+            run[t.name][0] for t in dag.transfers if dag.group_of[t.name].name.startswith("zero-reduce-scatter")
+        }
         assert sorted(scatters) == expected
-        gathers = {run[t.name][0] for t in dag.transfers if t.group.startswith("zero-all-gather")}
+        gathers = {run[t.name][0] for t in dag.transfers if dag.group_of[t.name].name.startswith("zero-all-gather")}
         assert gathers == {15.0 + 5 * 0.5 / 4}  # after the update of a quarter of the weights
 
 
@@ -442,7 +441,7 @@ def test_a_parameter_server_beside_a_worker_sends_it_nothing():
     assert dag.ranks == 3
     # Three buckets with parameters; server 0 and 1 hold half of each, worker 2 none.
     assert sent_bytes(dag, "ps-pull")[2] == 0
-    assert len([t for t in dag.transfers if t.group.startswith("ps-pull b0")]) == 2 * 2
+    assert len([t for t in dag.transfers if dag.group_of[t.name].name.startswith("ps-pull b0")]) == 2 * 2
     assert ("u0 b0", "f0 b0") in dag.next_iteration
 
 

@@ -74,7 +74,7 @@ def test_iterations_follow_each_other_and_the_end_is_known():
 
 
 def test_a_host_that_only_receives_is_not_done_before_all_has_arrived():
-    dag = JobDag(2, (Transfer("x", 0, 1, 10, "g", "x"),), (Group("g", "k", ("x",), (0.0,)),))
+    dag = JobDag(2, (Transfer("x", 0, 1, 10, "x"),), (Group("g", "k", ("x",), (0.0,)),))
     replay = begun(Job("j", dag, ("h1", "h2")), "h2")
     replay.advance(ZERO_S)
     assert not replay.done
@@ -92,7 +92,7 @@ def test_transfers_within_a_host_take_no_time():
 
 
 def test_the_sender_may_wait_for_its_own_transfer():
-    steps = (Transfer("x", 0, 1, 10, "g", "x"), Compute("c", 0, 1.0, ("x",)))
+    steps = (Transfer("x", 0, 1, 10, "x"), Compute("c", 0, 1.0, ("x",)))
     replay = begun(Job("j", JobDag(2, steps, (Group("g", "k", ("x",), (0.0,)),)), ("h1", "h2")), "h1")
     replay.advance(ZERO_S)
     replay.acknowledged("j", 0, "x", ZERO_S + 2.0)

@@ -12,7 +12,7 @@ from echelon.documents import made_pages, workload_pictures
 from echelonflow.model.dag import JobDag
 from results.shown import ShownRun
 from traffic.workloads import paradigms
-from traffic.workloads.paradigms._draft import Draft
+from traffic.workloads.dag_builder import DagBuilder
 
 PAGE = (workload_pictures.DOCS / "workloads.md").read_text(encoding="utf-8")
 ROOT = workload_pictures.DOCS.parent
@@ -85,7 +85,7 @@ def test_offsets_are_shown_as_they_are():
 
 def test_the_example_of_a_new_paradigm_works():
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    names = {"Draft": Draft, "JobDag": JobDag}
+    names = {"DagBuilder": DagBuilder, "JobDag": JobDag}
     exec(code, names)
     dag = names["build"](ranks=4, forward_s=1.0, parameter_bytes=1000)
     assert isinstance(dag, JobDag)

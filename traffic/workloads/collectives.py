@@ -53,15 +53,14 @@ def expand(
     ranks: Sequence[int],
     size_bytes: int,
     after: Sequence[Sequence[str]],
-    group: str,
     coflow: str = "",
     root: int = 0,
     pieces: int = 1,
 ) -> Expansion:
     """The flows of one collective among `ranks`, in the order of the ring.
 
-    `after[i]` names the steps after which rank i takes part. All flows belong to EchelonFlow `group` and to Coflow
-    `coflow` (unless given: `name`). `root` is a place among `ranks`. The buffer is sent in `pieces`, one after
+    `after[i]` names the steps after which rank i takes part. All flows belong to Coflow `coflow` (unless given:
+    `name`). `root` is a place among `ranks`. The buffer is sent in `pieces`, one after
     the other. Parts are whole bytes, of at least one: with fewer bytes than ranks, more is sent than there is.
     A collective of one rank has no flows. Raises InputError for an unknown collective or algorithm, ranks named
     twice, bytes or pieces that are not positive, and halving-doubling among ranks that are no power of two.
@@ -89,7 +88,7 @@ def expand(
             for i, j, part_bytes in each:
                 flow = f"{name} {ranks[i]}->{ranks[j]}{suffix}"
                 ready = tuple(waiting[i])
-                transfers.append(Transfer(flow, ranks[i], ranks[j], part_bytes, group, coflow or name, ready))
+                transfers.append(Transfer(flow, ranks[i], ranks[j], part_bytes, coflow or name, ready))
                 out[i].append(flow)
                 got[j].append(flow)
             waiting = [(out[i] or waiting[i]) + got[i] for i in range(len(ranks))]

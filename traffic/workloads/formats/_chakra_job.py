@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from echelonflow.errors import InputError
-from echelonflow.model.dag import Compute, Group, JobDag, Transfer
+from echelonflow.model.dag import Compute, Group, JobDag, Transfer, check_members
 from traffic.workloads.formats._chakra_messages import COMM_RECV, COMM_SEND, COMP, Node, Value, encode
 
 MARK: Final = "echelon_job"
@@ -40,7 +40,14 @@ def encode_job(dag: JobDag) -> list[bytes]:
             "is_cpu_op": False, "comm_size": step.size_bytes, "comm_src": step.src_rank, "comm_dst": step.dst_rank, "comm_tag": i,
         }  # fmt: skip
         nodes[rank].append(
-            Node(2 * i, step.name, COMM_SEND, after, 0, {**common, GROUP: step.group, COFLOW: step.coflow})
+            Node(
+                2 * i,
+                step.name,
+                COMM_SEND,
+                after,
+                0,
+                {**common, GROUP: dag.group_of[step.name].name, COFLOW: step.coflow},
+            )
         )
         nodes[step.dst_rank].append(Node(2 * i + 1, step.name, COMM_RECV, [], 0, common))
     mark = json.dumps(
@@ -89,13 +96,15 @@ def restored(dag: JobDag, mark: Mapping[str, Any], order: Sequence[str], path: P
             for g in mark["groups"]
         )
         pairs = tuple((str(a), str(b)) for a, b in mark["next_iteration"])
-        return dataclasses.replace(
+        found = dataclasses.replace(
             dag, steps=steps, groups=groups, next_iteration=pairs, parameters=dict(mark["parameters"])
         )
+        check_members(found, {transfer: group.name for transfer, group in dag.group_of.items()})
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{path}: its metadata's {MARK} is malformed: {error!r}") from None
+    return found
 
 
 def _seen_by(rank: int, before: Compute | Transfer, index: int, waiting: str) -> int:

@@ -13,7 +13,7 @@ from echelonflow.model.coflow_trace import CoflowTrace
 from echelonflow.model.dag import Compute, Group, JobDag, Transfer
 from echelonflow.model.units import format_duration, format_size
 from traffic.workloads import traces
-from traffic.workloads.formats._builder import MAX_STEPS
+from traffic.workloads.formats._iteration import MAX_STEPS
 from traffic.workloads.formats._layers import only
 from traffic.workloads.formats._report import Imported, Report
 
@@ -142,7 +142,7 @@ def _transfers(trace: CoflowTrace, flows: Ints, size_bytes: Ints) -> list[Transf
         number = count[row] = count.get(row, -1) + 1
         coflow = _coflow(trace, row)
         name = f"{coflow} flow {number} {src}->{dst}"
-        transfers.append(Transfer(name, src, dst, size, coflow, coflow, (_arrival(trace, row, src),)))
+        transfers.append(Transfer(name, src, dst, size, coflow, (_arrival(trace, row, src),)))
     return transfers
 
 

@@ -20,7 +20,7 @@ from echelonflow.model.dag import JobDag
 from echelonflow.model.units import format_size
 from traffic.workloads.collectives import Collective
 from traffic.workloads.formats import _files
-from traffic.workloads.formats._builder import MAX_STEPS, Builder
+from traffic.workloads.formats._iteration import MAX_STEPS, ImportedIteration
 from traffic.workloads.formats._report import Report
 from traffic.workloads.traces._lines import Line
 
@@ -151,35 +151,37 @@ def check_size(table: Table, ranks: int) -> None:
         )
 
 
-def report(table: Table, builder: Builder, dag: JobDag, *, dropped: Sequence[str], assumed: Sequence[str]) -> Report:
-    """The account of a table that was turned into `dag` by `builder`."""
+def report(
+    table: Table, iteration: ImportedIteration, dag: JobDag, *, dropped: Sequence[str], assumed: Sequence[str]
+) -> Report:
+    """The account of a table that was turned into `dag`."""
     found = Counter(c.kind for row in table.rows for c in row.communication if c)
     read = [
         f"{table.path}: {table.policy}, {len(table.rows)} layers",
         "collectives: " + (", ".join(f"{n} {kind}" for kind, n in sorted(found.items())) or "none"),
     ]
     left = [f"{table.empty} collectives of 0 bytes (empty=drop)"] if table.empty else []
-    if builder.padding_bytes:
-        assumed = [*assumed, f"{builder.padding_bytes} bytes added: every share of a collective is at least 1 byte"]
+    if iteration.padding_bytes:
+        assumed = [*assumed, f"{iteration.padding_bytes} bytes added: every share of a collective is at least 1 byte"]
     sent = sum(t.size_bytes for t in dag.transfers)
-    return Report(tuple(read), (*left, *dropped), tuple(assumed), builder.bytes_in, sent - builder.padding_bytes)
+    return Report(tuple(read), (*left, *dropped), tuple(assumed), iteration.bytes_in, sent - iteration.padding_bytes)
 
 
 @dataclass
 class Loop:
-    """Writes one iteration over rows into a Builder, for all ranks in step with each other.
+    """Writes one iteration over rows into an iteration, for all ranks in step with each other.
 
     `groups` gives the groups of ranks of a scope. Collectives of forward pass and input gradient block, those of the weight
     gradient do not: the same layer's forward pass of the next iteration waits for them.
     """
 
-    builder: Builder
+    iteration: ImportedIteration
     groups: Groups
 
     def __post_init__(self) -> None:
-        self.tail: list[tuple[str, ...]] = [()] * self.builder.ranks
+        self.tail: list[tuple[str, ...]] = [()] * self.iteration.ranks
         self.next_iteration: list[tuple[str, str]] = []
-        self._first: list[str | None] = [None] * self.builder.ranks
+        self._first: list[str | None] = [None] * self.iteration.ranks
         self._forward: dict[tuple[int, int], str] = {}
 
     def phase(self, index: int, row: Row, phase: int, *, blocking: bool, again: bool = False) -> None:
@@ -188,8 +190,10 @@ class Loop:
         if phase and communication is None and not row.compute_s[phase]:
             return
         label = f"{index} {row.name} {PHASES[phase]}" + (" again" if again else "")
-        for rank in range(self.builder.ranks):
-            step = self.builder.compute(f"{label} r{rank}", rank, row.compute_s[phase], self.tail[rank], PHASES[phase])
+        for rank in range(self.iteration.ranks):
+            step = self.iteration.compute(
+                f"{label} r{rank}", rank, row.compute_s[phase], self.tail[rank], PHASES[phase]
+            )
             self.tail[rank] = (step,)
             if self._first[rank] is None:
                 self._first[rank] = step
@@ -202,14 +206,16 @@ class Loop:
             if len(ranks) < 2:
                 continue
             name = f"{label} {communication.kind}" + (f" {number}" if len(groups) > 1 else "")
-            ends = self.builder.collective(
+            ends = self.iteration.collective(
                 name, communication.kind, ranks, communication.size_bytes, {r: self.tail[r] for r in ranks},
                 group_kind=f"{PHASES[phase]} {communication.kind}",
             )  # fmt: skip
             for rank in ranks:
                 end = ends[rank]
                 if row.update_s:
-                    end = self.builder.compute(f"{label} update r{rank} g{number}", rank, row.update_s, [end], "update")
+                    end = self.iteration.compute(
+                        f"{label} update r{rank} g{number}", rank, row.update_s, [end], "update"
+                    )
                 if blocking:
                     self.tail[rank] = (end,)
                 elif (later := self._forward.get((index, rank))) is not None:

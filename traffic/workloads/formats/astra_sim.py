@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from echelonflow.errors import InputError
-from traffic.workloads.formats._builder import Algorithm, Builder, Grouping
+from traffic.workloads.formats._iteration import Algorithm, Grouping, ImportedIteration
 from traffic.workloads.formats._layers import (
     Communication,
     Empty,
@@ -74,16 +74,16 @@ def read(
 
     table = dataclasses.replace(table, rows=replaced(table.rows, scoped))
     check_size(table, ranks)
-    builder = Builder(str(path), ranks, algorithm=algorithm, grouping=grouping)
+    iteration = ImportedIteration(str(path), ranks, algorithm=algorithm, grouping=grouping)
     loop = Loop(
-        builder, lambda scope: _groups(ranks, sizes[scope], contiguous=(scope == "model") != (layout == _DATA_INSIDE))
+        iteration, lambda scope: _groups(ranks, sizes[scope], contiguous=(scope == "model") != (layout == _DATA_INSIDE))
     )
     if layout in ("micro", "inference"):
         for i, row in enumerate(table.rows):
             loop.phase(i, row, 2 if layout == "micro" else 0, blocking=True)
     else:
         train(loop, table.rows)
-    dag = builder.build(
+    dag = iteration.dag(
         parameters={"imported": "astra-sim", "file": path.name, "policy": table.policy, **sizes},
         next_iteration=loop.close(),
         wrap=False,
@@ -94,7 +94,7 @@ def read(
         f"bytes of an all-gather are each rank's {gather_size} (gather_size)",
         f"all-reduce, all-gather and reduce-scatter by {algorithm} (algorithm)",
     ]
-    return Imported(dag, report(table, builder, dag, dropped=dropped, assumed=assumed))
+    return Imported(dag, report(table, iteration, dag, dropped=dropped, assumed=assumed))
 
 
 def _model_parallel(table: Table, layout: str, ranks: int, given: int | None) -> int:

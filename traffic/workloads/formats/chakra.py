@@ -19,8 +19,8 @@ from echelonflow.model.dag import JobDag
 from traffic.workloads.collectives import Collective
 from traffic.workloads.formats import _chakra_job, _files
 from traffic.workloads.formats import _chakra_messages as messages
-from traffic.workloads.formats._builder import Algorithm, Builder, Grouping
 from traffic.workloads.formats._chakra_messages import Node
+from traffic.workloads.formats._iteration import Algorithm, Grouping, ImportedIteration
 from traffic.workloads.formats._report import Imported, Report
 
 SUMMARY = "Chakra execution traces: NAME.<rank>.et, one file per rank"
@@ -96,8 +96,8 @@ def read(
     ]
     if not work:
         raise InputError(f"{files[0]}: the traces have no nodes")
-    builder = Builder(str(files[0].parent / "*.et"), ranks, algorithm=algorithm, grouping=grouping)
-    reader = _Reader(builder, flops, cpu_ops == "keep", empty == "drop", gather_size)
+    iteration = ImportedIteration(str(files[0].parent / "*.et"), ranks, algorithm=algorithm, grouping=grouping)
+    reader = _Reader(iteration, flops, cpu_ops == "keep", empty == "drop", gather_size)
     if ours is not None:
         work.sort(key=lambda w: w.node.id)  # the order of the job's steps
         reader.exact = True
@@ -105,9 +105,9 @@ def read(
     reader.messages(work, files)
     for each in work:
         reader.alone(each)
-    if builder.empty:
+    if iteration.empty:
         raise InputError(f"{files[0]}: the traces have neither time nor bytes: {'; '.join(reader.dropped())}")
-    dag = builder.build(
+    dag = iteration.dag(
         parameters={"imported": "chakra", "files": [path.name for path in files]},
         serial=compute == "serial" and ours is None,
         wrap=ours is None,
@@ -121,18 +121,18 @@ def read(
             f"all-reduce, all-gather and reduce-scatter by {algorithm} (algorithm)",
             "a rank's next iteration begins when its last has ended",
         ]
-    return Imported(dag, _report(dag, builder, reader, work))
+    return Imported(dag, _report(dag, iteration, reader, work))
 
 
-def _report(dag: JobDag, builder: Builder, reader: _Reader, work: Sequence[_Work]) -> Report:
+def _report(dag: JobDag, iteration: ImportedIteration, reader: _Reader, work: Sequence[_Work]) -> Report:
     found = Counter(_TYPE_NAMES.get(w.node.type, "?") for w in work)
     kinds = ", ".join(f"{n} {what}" for what, n in sorted(found.items()))
     assumed = list(reader.assumed)
-    if builder.padding_bytes:
-        assumed.append(f"{builder.padding_bytes} bytes added: every share of a collective is at least 1 byte")
-    sent = sum(t.size_bytes for t in dag.transfers) - builder.padding_bytes
+    if iteration.padding_bytes:
+        assumed.append(f"{iteration.padding_bytes} bytes added: every share of a collective is at least 1 byte")
+    sent = sum(t.size_bytes for t in dag.transfers) - iteration.padding_bytes
     read_lines = (f"{dag.ranks} rank files, {len(work)} nodes: {kinds}",)
-    return Report(read_lines, reader.dropped(), tuple(assumed), builder.bytes_in, sent)
+    return Report(read_lines, reader.dropped(), tuple(assumed), iteration.bytes_in, sent)
 
 
 _TYPE_NAMES: Final = {
@@ -143,15 +143,20 @@ _TYPE_NAMES: Final = {
 
 
 class _Reader:
-    """Turns nodes into work for a builder, and keeps the account of what it left out."""
+    """Turns nodes into work of an iteration, and keeps the account of what it left out."""
 
     def __init__(
-        self, builder: Builder, flops: float | None, keep_cpu: bool, drop_empty: bool, gather_size: GatherSize
+        self,
+        iteration: ImportedIteration,
+        flops: float | None,
+        keep_cpu: bool,
+        drop_empty: bool,
+        gather_size: GatherSize,
     ) -> None:
         self.assumed: list[str] = []
         self.exact = False
         """Whether names are those of one of our own jobs."""
-        self._builder = builder
+        self._iteration = iteration
         self._flops = flops
         self._keep_cpu = keep_cpu
         self._drop_empty = drop_empty
@@ -180,7 +185,7 @@ class _Reader:
                 members = sorted(by_rank)
                 self.assumed.append(f"process group {name!r} is the ranks that name it: {members} (groups)")
             else:
-                members = range(self._builder.ranks)
+                members = range(self._iteration.ranks)
             strangers = sorted(set(by_rank) - set(members))
             if strangers:
                 raise by_rank[strangers[0]][0].fault(f"rank {strangers[0]} is not in process group {name!r}")
@@ -216,9 +221,9 @@ class _Reader:
         if kind == "all-gather":
             self._note(f"bytes of an all-gather are each rank's {self._gather_size} (gather_size)")
         after = {w.rank: w.after for w in matched}
-        ends = self._builder.collective(f"n{first.node.id} {first.node.name}", kind, members, size, after)
+        ends = self._iteration.collective(f"n{first.node.id} {first.node.name}", kind, members, size, after)
         for each in matched:
-            self._builder.join(each.handle, each.rank, [ends[each.rank]])
+            self._iteration.join(each.handle, each.rank, [ends[each.rank]])
 
     def messages(self, work: Sequence[_Work], files: Sequence[Path]) -> None:
         """Match sends and receives."""
@@ -246,7 +251,7 @@ class _Reader:
             self._pass_on([send, receive], "sends and receives of 0 bytes (empty=drop)")
             return
         group, coflow = (send.node.attributes.get(name) for name in (_chakra_job.GROUP, _chakra_job.COFLOW))
-        self._builder.send(
+        self._iteration.send(
             send.node.name if self.exact else f"{send.label} to r{receive.rank}", send.rank, receive.rank, size, send.after, receive.after,
             sent=send.handle, received=receive.handle,
             group=str(group) if group is not None and self.exact else None,
@@ -269,8 +274,8 @@ class _Reader:
         else:
             label = work.node.name if self.exact else work.label
             step_kind = str(attributes.get(_chakra_job.KIND, "compute" if kind == messages.COMP else "memory"))
-            self._builder.compute(label, work.rank, duration_s, work.after, step_kind)
-            self._builder.join(work.handle, work.rank, [label])
+            self._iteration.compute(label, work.rank, duration_s, work.after, step_kind)
+            self._iteration.join(work.handle, work.rank, [label])
 
     def _duration_s(self, work: _Work) -> float:
         exact = work.node.attributes.get(_chakra_job.DURATION)
@@ -305,7 +310,7 @@ class _Reader:
     def _pass_on(self, work: Iterable[_Work], why: str) -> None:
         for each in work:
             self._left[why] += 1
-            self._builder.join(each.handle, each.rank, each.after)
+            self._iteration.join(each.handle, each.rank, each.after)
 
     def _note(self, words: str) -> None:
         if words not in self.assumed:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from echelonflow.errors import InputError
 from echelonflow.model.dag import from_dict
 from traffic.workloads.formats import _files
-from traffic.workloads.formats._builder import MAX_STEPS
+from traffic.workloads.formats._iteration import MAX_STEPS
 from traffic.workloads.formats._job_schema import EchelonJob, PlacedJob
 from traffic.workloads.formats._layers import only
 from traffic.workloads.formats._report import Imported, Report

@@ -12,7 +12,7 @@ from typing import Literal
 from echelonflow.errors import InputError
 from echelonflow.model.units import format_duration
 from traffic.workloads.formats import _kineto_events
-from traffic.workloads.formats._builder import Algorithm, Builder, Grouping
+from traffic.workloads.formats._iteration import Algorithm, Grouping, ImportedIteration
 from traffic.workloads.formats._kineto_events import Communication, RankTrace
 from traffic.workloads.formats._report import Imported, Report
 
@@ -42,15 +42,15 @@ def read(
     all the time that passed between communications. Raises InputError naming file and event.
     """
     traces = _ranked([_kineto_events.read(path, step, empty) for path in paths], symmetric, ranks)
-    builder = Builder(str(traces[0].path), len(traces), algorithm=algorithm, grouping=grouping)
+    iteration = ImportedIteration(str(traces[0].path), len(traces), algorithm=algorithm, grouping=grouping)
     if not any(trace.communications for trace in traces):
         raise InputError(
             f"{traces[0].path}: {traces[0].step} has no collectives of NCCL or Gloo; choose another step, or record "
             f"the GPU's activity too"
         )
-    waits = [_timeline(builder, trace, reduced, compute) for trace in traces]
-    _match(builder, traces, waits)
-    dag = builder.build(
+    waits = [_timeline(iteration, trace, reduced, compute) for trace in traces]
+    _match(iteration, traces, waits)
+    dag = iteration.dag(
         parameters={"imported": "kineto", "files": [t.path.name for t in traces], "step": traces[0].step}
     )
     counts = Counter(c.kind for c in traces[0].communications)
@@ -71,11 +71,11 @@ def read(
     ]
     if symmetric:
         assumed.insert(0, f"all {len(traces)} ranks do what the one in the file does (symmetric)")
-    if builder.padding_bytes:
-        assumed.append(f"{builder.padding_bytes} bytes added: every share of a collective is at least 1 byte")
+    if iteration.padding_bytes:
+        assumed.append(f"{iteration.padding_bytes} bytes added: every share of a collective is at least 1 byte")
     dropped = [f"{t.path.name}: {words}" for t in (traces[:1] if symmetric else traces) for words in t.dropped]
-    sent = sum(t.size_bytes for t in dag.transfers) - builder.padding_bytes
-    return Imported(dag, Report(tuple(read_lines), tuple(dropped), tuple(assumed), builder.bytes_in, sent))
+    sent = sum(t.size_bytes for t in dag.transfers) - iteration.padding_bytes
+    return Imported(dag, Report(tuple(read_lines), tuple(dropped), tuple(assumed), iteration.bytes_in, sent))
 
 
 def _ranked(traces: Sequence[RankTrace], symmetric: bool, ranks: int | None) -> list[RankTrace]:
@@ -114,7 +114,7 @@ def _ranked(traces: Sequence[RankTrace], symmetric: bool, ranks: int | None) -> 
     return [found[rank] for rank in range(world)]
 
 
-def _timeline(builder: Builder, trace: RankTrace, reduced: Reduced, compute: str) -> list[tuple[str, ...]]:
+def _timeline(iteration: ImportedIteration, trace: RankTrace, reduced: Reduced, compute: str) -> list[tuple[str, ...]]:
     """Write one rank's computations; returns what each of its communications waits for.
 
     Time is cut where a communication begins and where one is needed; what was computed between two cuts is one step.
@@ -141,7 +141,7 @@ def _timeline(builder: Builder, trace: RankTrace, reduced: Reduced, compute: str
     for number, cut in enumerate(cuts):
         spent_s, position = _spent(busy, position, at, cut)
         if spent_s > 0:
-            tail = (builder.compute(f"r{rank} compute {number}", rank, spent_s, tail),)
+            tail = (iteration.compute(f"r{rank} compute {number}", rank, spent_s, tail),)
         for i in begins.get(cut, ()):
             waits[i] = tail
         tail += tuple(_handle(rank, i) for i in needed.get(cut, ()))
@@ -190,7 +190,9 @@ class _ProcessGroups:
         return found
 
 
-def _match(builder: Builder, traces: Sequence[RankTrace], waits: Sequence[Sequence[tuple[str, ...]]]) -> None:
+def _match(
+    iteration: ImportedIteration, traces: Sequence[RankTrace], waits: Sequence[Sequence[tuple[str, ...]]]
+) -> None:
     """Put together what belongs together: in each process group, the n-th collective of every rank."""
     queues: dict[tuple[str, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     groups = _ProcessGroups(len(traces))
@@ -220,14 +222,14 @@ def _match(builder: Builder, traces: Sequence[RankTrace], waits: Sequence[Sequen
             match first.kind:
                 case "send" | "recv" | "barrier":
                     src, dst = ranks
-                    builder.send(
+                    iteration.send(
                         f"{label} {src}->{dst}", src, dst, first.size_bytes, after[src], after[dst],
                         sent=_handle(src, place[src]), received=_handle(dst, place[dst]),
                     )  # fmt: skip
                 case collective:
-                    ends = builder.collective(label, collective, ranks, first.size_bytes, after)
+                    ends = iteration.collective(label, collective, ranks, first.size_bytes, after)
                     for rank in ranks:
-                        builder.join(_handle(rank, place[rank]), rank, [ends[rank]])
+                        iteration.join(_handle(rank, place[rank]), rank, [ends[rank]])
 
 
 def _check_alike(found: Sequence[Communication]) -> None:

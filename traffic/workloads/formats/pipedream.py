@@ -18,7 +18,7 @@ from echelonflow.model.dag import JobDag
 from echelonflow.model.units import format_duration, format_size
 from traffic.workloads import paradigms
 from traffic.workloads.formats import _files
-from traffic.workloads.formats._builder import MAX_STEPS
+from traffic.workloads.formats._iteration import MAX_STEPS
 from traffic.workloads.formats._layers import only, positive_tick
 from traffic.workloads.formats._report import Imported, Report
 from traffic.workloads.profile import balanced_cuts

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from echelonflow.errors import InputError
-from traffic.workloads.formats._builder import Algorithm, Builder, Grouping
+from traffic.workloads.formats._iteration import Algorithm, Grouping, ImportedIteration
 from traffic.workloads.formats._layers import (
     Communication,
     Empty,
@@ -73,14 +73,14 @@ def read(
 
     table = dataclasses.replace(table, rows=replaced(table.rows, scoped))
     check_size(table, ranks)
-    builder = Builder(str(path), ranks, algorithm=algorithm, grouping=grouping)
-    loop = Loop(builder, lambda scope: _groups(ranks, tp, ep, scope))
+    iteration = ImportedIteration(str(path), ranks, algorithm=algorithm, grouping=grouping)
+    loop = Loop(iteration, lambda scope: _groups(ranks, tp, ep, scope))
     if micro:
         for i, row in enumerate(table.rows):
             loop.phase(i, row, 2, blocking=True)
     else:
         train(loop, table.rows, checkpoints=table.header.get("checkpoints", [0])[1:], initiates=_initiates(table))
-    dag = builder.build(
+    dag = iteration.dag(
         parameters={"imported": "simai", "file": path.name, "policy": table.policy, **sizes},
         next_iteration=loop.close(),
         wrap=False,
@@ -96,7 +96,7 @@ def read(
             f"{pp - 1} of {pp} pipeline stages and their transfers (pp_comm, {fields.get('pp_comm', 0)} bytes a micro-batch): "
             f"the rows are one stage's and do not say where a micro-batch begins"
         )
-    return Imported(dag, report(table, builder, dag, dropped=dropped, assumed=assumed))
+    return Imported(dag, report(table, iteration, dag, dropped=dropped, assumed=assumed))
 
 
 def _fields(table: Table) -> dict[str, int]:

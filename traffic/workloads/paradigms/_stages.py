@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from echelonflow.model.arrangement import staggered
-from echelonflow.model.dag import JobDag, Transfer
-from traffic.workloads.paradigms._draft import Draft, Rule
+from echelonflow.model.dag import JobDag
+from traffic.workloads.dag_builder import DagBuilder, Rule
 from traffic.workloads.paradigms._layers import at_least, spread
 from traffic.workloads.paradigms._schedules import Schedule, order
 from traffic.workloads.profile import Profile, split_into_stages
@@ -26,12 +26,6 @@ def group_name(kind: str, src: int, dst: int) -> str:
 
 def transfer_name(kind: str, src: int, dst: int, micro_batch: int) -> str:
     return f"{kind} {src}->{dst} m{micro_batch}"
-
-
-def transfer(kind: str, src: int, dst: int, micro_batch: int, *, size_bytes: int, after: str) -> Transfer:
-    """The transfer of one micro-batch between neighbours: a Coflow of its own, in the neighbours' EchelonFlow."""
-    name = transfer_name(kind, src, dst, micro_batch)
-    return Transfer(name, src, dst, size_bytes, group_name(kind, src, dst), name, (after,))
 
 
 def stagger(arrangement: Arrangement, unit_s: float) -> Rule:
@@ -118,16 +112,16 @@ def measured_values(profile: Profile, stages: int) -> dict[str, Any]:
     }
 
 
-def declare_neighbours(draft: Draft, stages: Stages, arrangement: Arrangement = "derived") -> None:
+def declare_neighbours(builder: DagBuilder, stages: Stages, arrangement: Arrangement = "derived") -> None:
     """The EchelonFlows of a pipeline: one per pair of neighbours and direction."""
 
     def slower_s(times_s: Sequence[float], a: int, b: int) -> float:
         return max(times_s[v] for v in range(stages.count) if v % stages.ranks in (a, b))
 
     for a, b in stages.boundaries():
-        draft.group(group_name(FORWARD, a, b), FORWARD, stagger(arrangement, slower_s(stages.forward_s, a, b)))
+        builder.group(group_name(FORWARD, a, b), FORWARD, stagger(arrangement, slower_s(stages.forward_s, a, b)))
     for a, b in stages.boundaries():
-        draft.group(group_name(BACKWARD, b, a), BACKWARD, stagger(arrangement, slower_s(stages.backward_s, a, b)))
+        builder.group(group_name(BACKWARD, b, a), BACKWARD, stagger(arrangement, slower_s(stages.backward_s, a, b)))
 
 
 def flushed(
@@ -137,30 +131,30 @@ def flushed(
 
     Computations are called f<stage> m<micro-batch>, b<stage> m<micro-batch> and u<rank>.
     """
-    draft = Draft(stages.ranks)
-    declare_neighbours(draft, stages, arrangement)
+    builder = DagBuilder(stages.ranks)
+    declare_neighbours(builder, stages, arrangement)
     for rank in range(stages.ranks):
         for visit in order(schedule, stages.ranks, rank, stages.micro_batches, stages.chunks):
             v, m = visit.stage, visit.micro_batch
             if visit.forward:
                 inputs = [transfer_name(FORWARD, v - 1, v, m)] if v else []
-                done = draft.compute(rank, f"f{v} m{m}", stages.forward_s[v], inputs, "forward")
+                done = builder.compute(rank, f"f{v} m{m}", stages.forward_s[v], inputs, "forward")
                 if v < stages.count - 1:
-                    send(draft, stages, FORWARD, v, v + 1, m, after=done)
+                    send(builder, stages, FORWARD, v, v + 1, m, after=done)
             else:
                 inputs = [transfer_name(BACKWARD, v + 1, v, m)] if v < stages.count - 1 else []
-                done = draft.compute(rank, f"b{v} m{m}", stages.backward_s[v], inputs, "backward")
+                done = builder.compute(rank, f"b{v} m{m}", stages.backward_s[v], inputs, "backward")
                 if v:
-                    send(draft, stages, BACKWARD, v, v - 1, m, after=done)
+                    send(builder, stages, BACKWARD, v, v - 1, m, after=done)
         update_s = sum(stages.update_s[rank :: stages.ranks])
         if update_s > 0:
-            draft.compute(rank, f"u{rank}", update_s, (), "update")
-    return draft.dag(parameters)
+            builder.compute(rank, f"u{rank}", update_s, (), "update")
+    return builder.dag(parameters)
 
 
-def send(draft: Draft, stages: Stages, kind: str, src: int, dst: int, micro_batch: int, *, after: str) -> None:
+def send(builder: DagBuilder, stages: Stages, kind: str, src: int, dst: int, micro_batch: int, *, after: str) -> None:
     """Add the transfer of one micro-batch from stage `src` to its neighbour `dst`: a Coflow of its own."""
     size_bytes = (stages.activation_bytes if kind == FORWARD else stages.gradient_bytes)[min(src, dst)]
     a, b = src % stages.ranks, dst % stages.ranks
     name = transfer_name(kind, src, dst, micro_batch)
-    draft.transfer(name, a, b, size_bytes, group_name(kind, a, b), after=(after,))
+    builder.transfer(name, a, b, size_bytes, group_name(kind, a, b), after=(after,))

@@ -12,7 +12,7 @@ from typing import Any
 
 from echelonflow.model.dag import JobDag
 from traffic.workloads.collectives import Algorithm
-from traffic.workloads.paradigms._draft import Draft
+from traffic.workloads.dag_builder import DagBuilder
 from traffic.workloads.paradigms._layers import Bucket, Layers, at_least
 from traffic.workloads.paradigms._schedules import Schedule, Visit, order
 
@@ -79,7 +79,7 @@ def three_d(plan: ThreeD, parameters: dict[str, Any]) -> JobDag:
 class _Maker:
     def __init__(self, plan: ThreeD) -> None:
         self._plan = plan
-        self._draft = Draft(plan.ranks)
+        self._builder = DagBuilder(plan.ranks)
         self._stages = plan.layers.cut(plan.pipeline * plan.chunks)
         self._buckets = [
             plan.layers.buckets(stage, plan.bucket_bytes) if plan.data > 1 else [] for stage in self._stages
@@ -102,15 +102,15 @@ class _Maker:
             place = rank // (plan.tensor * plan.data)
             stages = self._stages[place :: plan.pipeline]
             update_s = sum(plan.layers.update_s[layer] for stage in stages for layer in stage)
-            self._draft.compute(rank, f"u r{rank}", update_s, (), "update")
-        return self._draft.dag(parameters)
+            self._builder.compute(rank, f"u r{rank}", update_s, (), "update")
+        return self._builder.dag(parameters)
 
     def _declare_neighbours(self) -> None:
         """An EchelonFlow per pair of neighbouring ranks in the pipeline, and direction."""
         for stage in range(len(self._stages) - 1):
             for src, dst in self._neighbours(stage, stage + 1):
-                self._draft.group(f"{PP_FORWARD} {src}->{dst}", PP_FORWARD, "derived")
-                self._draft.group(f"{PP_BACKWARD} {dst}->{src}", PP_BACKWARD, "derived")
+                self._builder.group(f"{PP_FORWARD} {src}->{dst}", PP_FORWARD, "derived")
+                self._builder.group(f"{PP_BACKWARD} {dst}->{src}", PP_BACKWARD, "derived")
 
     def _neighbours(self, stage: int, other: int) -> list[tuple[int, int]]:
         return [pair for data in range(self._plan.data) for pair in self._own_neighbours(data, stage, other)]
@@ -134,34 +134,34 @@ class _Maker:
 
     def _visit(self, data: int, visit: Visit, segments: Sequence[_Segment]) -> None:
         """One micro-batch through one stage, on all ranks of one tensor group."""
-        plan, draft, stage, m = self._plan, self._draft, visit.stage, visit.micro_batch
+        plan, builder, stage, m = self._plan, self._builder, visit.stage, visit.micro_batch
         ranks = [plan.rank(t, data, stage % plan.pipeline) for t in range(plan.tensor)]
         word, kind = ("f", "forward") if visit.forward else ("b", "backward")
         step = 1 if visit.forward else -1
         done: dict[int, tuple[str, ...]] = {}
         if 0 <= stage - step < len(self._stages):
             for rank, (src, _) in zip(ranks, self._own_neighbours(data, stage - step, stage), strict=True):
-                draft.hold(rank, [_pp_name(visit.forward, src, rank, stage - step, m)])
+                builder.hold(rank, [_pp_name(visit.forward, src, rank, stage - step, m)])
         for k, segment in enumerate(segments):
             for t, rank in enumerate(ranks):
-                name = draft.compute(rank, f"{word}{stage} m{m} r{rank} s{k}", segment.duration_s, (), kind)
+                name = builder.compute(rank, f"{word}{stage} m{m} r{rank} s{k}", segment.duration_s, (), kind)
                 done[rank] = (name,)
                 if segment.complete is not None:
                     self._complete.setdefault((stage, segment.complete.index, t), []).append(name)
             if segment.reduced_bytes:
                 tp_kind = TP_FORWARD if visit.forward else TP_BACKWARD
-                done = draft.collective(
+                done = builder.collective(
                     f"{tp_kind}{self._where(stage, data=data)} m{m} s{k}", "all-reduce", plan.tensor_algorithm, ranks,
                     segment.reduced_bytes, [done[rank] for rank in ranks], kind=tp_kind,
                 )  # fmt: skip
                 for rank in ranks:
-                    draft.hold(rank, done[rank])
+                    builder.hold(rank, done[rank])
         if 0 <= stage + step < len(self._stages):
             pp_kind = PP_FORWARD if visit.forward else PP_BACKWARD
             size_bytes = plan.layers.activation_bytes[self._stages[min(stage, stage + step)][-1]]
             for src, dst in self._own_neighbours(data, stage, stage + step):
                 name = _pp_name(visit.forward, src, dst, stage, m)
-                draft.transfer(name, src, dst, size_bytes, f"{pp_kind} {src}->{dst}", after=done[src])
+                builder.transfer(name, src, dst, size_bytes, f"{pp_kind} {src}->{dst}", after=done[src])
 
     def _own_neighbours(self, data: int, stage: int, other: int) -> list[tuple[int, int]]:
         plan = self._plan
@@ -190,11 +190,11 @@ class _Maker:
                         for rank, name in zip(ranks, complete, strict=True)
                     ]
                     name = f"{DP_KIND}{self._where(stage, tensor=t)} b{bucket.index}"
-                    done = self._draft.collective(
+                    done = self._builder.collective(
                         name, "all-reduce", plan.data_algorithm, ranks, bucket.size_bytes, waits, kind=DP_KIND
                     )
                     for rank in ranks:
-                        self._draft.hold(rank, done[rank])
+                        self._builder.hold(rank, done[rank])
                     before.update(done)
 
 

@@ -7,7 +7,7 @@ import dataclasses
 from echelonflow.errors import InputError
 from echelonflow.model.dag import JobDag
 from traffic.workloads.collectives import Algorithm
-from traffic.workloads.paradigms._draft import Draft
+from traffic.workloads.dag_builder import DagBuilder
 from traffic.workloads.paradigms._layers import BUCKET_BYTES, Layers, at_least, given_layers, measured_layers
 from traffic.workloads.profile import Profile
 
@@ -117,12 +117,12 @@ class _Maker:
         )
         dense = dataclasses.replace(layers, parameter_bytes=dense_bytes)
         self._buckets = dense.buckets(range(layers.count), bucket_bytes) if gradients else []
-        self._draft = Draft(ranks)
+        self._builder = DagBuilder(ranks)
         self._pending_s = 0.0
         self._segments = 0
 
     def dag(self) -> JobDag:
-        layers, draft = self._layers, self._draft
+        layers, builder = self._layers, self._builder
         for layer in range(layers.count):
             self._layer(layer, layers.forward_s[layer], "forward")
         self._flush("forward")
@@ -133,12 +133,12 @@ class _Maker:
             if layer in complete:
                 ready = [(step,) for step in self._flush("backward")]
                 name, size_bytes = f"{DP_KIND} b{complete[layer].index}", complete[layer].size_bytes
-                done = draft.collective(name, "all-reduce", "ring", self._ranks, size_bytes, ready, kind=DP_KIND)
+                done = builder.collective(name, "all-reduce", "ring", self._ranks, size_bytes, ready, kind=DP_KIND)
                 reduced = [(*reduced[rank], *done[rank]) for rank in self._ranks]
         self._flush("backward")
         for rank in self._ranks:
-            draft.compute(rank, f"u{rank}", layers.all_update_s * self._gradients, reduced[rank], "update")
-        return draft.dag(
+            builder.compute(rank, f"u{rank}", layers.all_update_s * self._gradients, reduced[rank], "update")
+        return builder.dag(
             {"paradigm": "expert-parallel", "ranks": len(self._ranks), "expert_share": self._share,
              "expert_layers": sorted(self._experts), "top_k": self._top_k, "gradients": self._gradients}
         )  # fmt: skip
@@ -159,14 +159,14 @@ class _Maker:
 
     def _all_to_all(self, name: str, size_bytes: int, kind: str) -> None:
         ready = [(step,) for step in self._flush(kind)]
-        done = self._draft.collective(
+        done = self._builder.collective(
             name, "all-to-all", self._algorithm, self._ranks, size_bytes, ready, kind=f"ep-{kind}"
         )
         for rank in self._ranks:
-            self._draft.hold(rank, done[rank])
+            self._builder.hold(rank, done[rank])
 
     def _flush(self, kind: str) -> list[str]:
         """Let all ranks compute what has been collected; the computations, by rank."""
         duration_s, self._pending_s = self._pending_s, 0.0
         self._segments += 1
-        return [self._draft.compute(rank, f"c{self._segments} r{rank}", duration_s, (), kind) for rank in self._ranks]
+        return [self._builder.compute(rank, f"c{self._segments} r{rank}", duration_s, (), kind) for rank in self._ranks]

@@ -8,7 +8,7 @@ from typing import Literal
 from echelonflow.model import arrangement as arrangements
 from echelonflow.model.dag import JobDag
 from traffic.workloads.collectives import Algorithm
-from traffic.workloads.paradigms._draft import Draft, Rule
+from traffic.workloads.dag_builder import DagBuilder, Rule
 from traffic.workloads.paradigms._layers import Layers, at_least, given_layers, measured_layers
 from traffic.workloads.profile import Profile
 
@@ -67,34 +67,34 @@ def _dag(layers: Layers, ranks: int, window: int, arrangement: Arrangement, algo
     at_least(2, ranks=ranks)
     at_least(1, window=window)
     n = layers.count
-    draft = Draft(ranks)
+    builder = DagBuilder(ranks)
     gathers_of: dict[str, int] = {}
-    gathers = draft.group(GATHER, GATHER, _rule(layers, arrangement, gathers_of))
+    gathers = builder.group(GATHER, GATHER, _rule(layers, arrangement, gathers_of))
     everyone = range(ranks)
     scattered: list[tuple[str, ...]] = [() for _ in everyone]
     for rank in everyone:
-        draft.compute(rank, _computation(-1, rank), 0.0, (), "forward")  # the first gathers wait for it
+        builder.compute(rank, _computation(-1, rank), 0.0, (), "forward")  # the first gathers wait for it
     for k, layer in enumerate([*range(n), *reversed(range(n))]):
         size_bytes = layers.parameter_bytes[layer]
         if size_bytes:
             ready = [(_computation(max(k - window, -1), rank),) for rank in everyone]
-            done = draft.collective(f"{GATHER} {k}", "all-gather", algorithm, everyone, size_bytes, ready, gathers)
+            done = builder.collective(f"{GATHER} {k}", "all-gather", algorithm, everyone, size_bytes, ready, gathers)
             gathers_of.update({flow: k for flows in done.values() for flow in flows})
             for rank in everyone:
-                draft.hold(rank, done[rank])
+                builder.hold(rank, done[rank])
         forward = k < n
         duration_s = (layers.forward_s if forward else layers.backward_s)[layer]
         ended = [
-            draft.compute(rank, _computation(k, rank), duration_s, (), "forward" if forward else "backward")
+            builder.compute(rank, _computation(k, rank), duration_s, (), "forward" if forward else "backward")
             for rank in everyone
         ]
         if size_bytes and not forward:
             name, ready = f"{SCATTER} {layer}", [(step,) for step in ended]
-            done = draft.collective(name, "reduce-scatter", algorithm, everyone, size_bytes, ready, kind=SCATTER)
+            done = builder.collective(name, "reduce-scatter", algorithm, everyone, size_bytes, ready, kind=SCATTER)
             scattered = [(*scattered[rank], *done[rank]) for rank in everyone]
     for rank in everyone:
-        draft.compute(rank, f"u{rank}", layers.all_update_s / ranks, scattered[rank], "update")
-    return draft.dag({"paradigm": "fsdp", "ranks": ranks, "window": window, "arrangement": arrangement})
+        builder.compute(rank, f"u{rank}", layers.all_update_s / ranks, scattered[rank], "update")
+    return builder.dag({"paradigm": "fsdp", "ranks": ranks, "window": window, "arrangement": arrangement})
 
 
 def _computation(k: int, rank: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from echelonflow.errors import InputError
 from echelonflow.model.dag import JobDag
-from traffic.workloads.paradigms._draft import Draft
+from traffic.workloads.dag_builder import DagBuilder
 from traffic.workloads.paradigms._layers import BUCKET_BYTES, Bucket, Layers, at_least, given_layers, measured_layers
 from traffic.workloads.profile import Profile
 
@@ -59,17 +59,17 @@ def _dag(layers: Layers, workers: int, servers: int, bucket_bytes: int, *, coloc
         )
     first_server = 0 if colocated else workers
     ranks = range(first_server, first_server + servers)
-    draft = Draft(max(workers, ranks.stop))
+    builder = DagBuilder(max(workers, ranks.stop))
     buckets = layers.buckets(range(layers.count), bucket_bytes)
     for bucket in reversed(buckets):  # the order in which forward passes need them
-        _pull(draft, bucket, workers, ranks)
+        _pull(builder, bucket, workers, ranks)
     for worker in range(workers):
-        _compute(draft, layers, buckets, worker, ranks)
+        _compute(builder, layers, buckets, worker, ranks)
     for bucket in buckets:
-        _push(draft, bucket, workers, ranks)
-        _update(draft, layers, bucket, workers, ranks)
+        _push(builder, bucket, workers, ranks)
+        _update(builder, layers, bucket, workers, ranks)
     parameters = {"workers": workers, "servers": servers, "colocated": colocated, "bucket_bytes": bucket_bytes}
-    return draft.dag({"paradigm": "parameter-server", **parameters})
+    return builder.dag({"paradigm": "parameter-server", **parameters})
 
 
 def _name(what: str, bucket: Bucket, src: int, dst: int) -> str:
@@ -81,35 +81,35 @@ def _shard_bytes(bucket: Bucket, server: int, servers: int) -> int:
     return max(bucket.size_bytes * (server + 1) // servers - bucket.size_bytes * server // servers, 1)
 
 
-def _pull(draft: Draft, bucket: Bucket, workers: int, servers: range) -> None:
-    group = draft.group(f"{PULL} b{bucket.index}", PULL)
+def _pull(builder: DagBuilder, bucket: Bucket, workers: int, servers: range) -> None:
+    group = builder.group(f"{PULL} b{bucket.index}", PULL)
     for k, server in enumerate(servers):
         size_bytes = _shard_bytes(bucket, k, len(servers))
         for worker in range(workers):
             needed = f"f{worker} b{bucket.index}"
             if worker != server:
-                needed = draft.transfer(_name(PULL, bucket, server, worker), server, worker, size_bytes, group, group)
-            draft.next_iteration(f"u{server} b{bucket.index}", needed)
+                needed = builder.transfer(_name(PULL, bucket, server, worker), server, worker, size_bytes, group, group)
+            builder.next_iteration(f"u{server} b{bucket.index}", needed)
 
 
-def _push(draft: Draft, bucket: Bucket, workers: int, servers: range) -> None:
-    group = draft.group(f"{PUSH} b{bucket.index}", PUSH)
+def _push(builder: DagBuilder, bucket: Bucket, workers: int, servers: range) -> None:
+    group = builder.group(f"{PUSH} b{bucket.index}", PUSH)
     for worker in range(workers):
         for k, server in enumerate(servers):
             if worker != server:
                 name, size_bytes = _name(PUSH, bucket, worker, server), _shard_bytes(bucket, k, len(servers))
-                draft.transfer(name, worker, server, size_bytes, group, group, (f"b{worker} b{bucket.index}",))
+                builder.transfer(name, worker, server, size_bytes, group, group, (f"b{worker} b{bucket.index}",))
 
 
-def _update(draft: Draft, layers: Layers, bucket: Bucket, workers: int, servers: range) -> None:
+def _update(builder: DagBuilder, layers: Layers, bucket: Bucket, workers: int, servers: range) -> None:
     update_s = sum(layers.update_s[bucket.first : bucket.last + 1]) / len(servers)
     for server in servers:
         pushed = [_name(PUSH, bucket, worker, server) for worker in range(workers) if worker != server]
         own = [f"b{server} b{bucket.index}"] if server < workers else []
-        draft.beside(server, f"u{server} b{bucket.index}", update_s, [*own, *pushed], "update")
+        builder.beside(server, f"u{server} b{bucket.index}", update_s, [*own, *pushed], "update")
 
 
-def _compute(draft: Draft, layers: Layers, buckets: list[Bucket], worker: int, servers: range) -> None:
+def _compute(builder: DagBuilder, layers: Layers, buckets: list[Bucket], worker: int, servers: range) -> None:
     """A worker's passes, cut where a bucket is needed and where it is complete."""
     # Layers without parameters go with the bucket before them, the first ones with the first.
     ends = [layers.count, *(bucket.first for bucket in buckets)][:-1]
@@ -119,7 +119,7 @@ def _compute(draft: Draft, layers: Layers, buckets: list[Bucket], worker: int, s
     for bucket, span in zip(reversed(buckets), reversed(spans), strict=True):
         pulled = [_name(PULL, bucket, server, worker) for server in servers if server != worker]
         forward_s = sum(layers.forward_s[layer] for layer in span)
-        draft.compute(worker, f"f{worker} b{bucket.index}", forward_s, pulled, "forward")
+        builder.compute(worker, f"f{worker} b{bucket.index}", forward_s, pulled, "forward")
     for bucket, span in zip(buckets, spans, strict=True):
         backward_s = sum(layers.backward_s[layer] for layer in span)
-        draft.compute(worker, f"b{worker} b{bucket.index}", backward_s, (), "backward")
+        builder.compute(worker, f"b{worker} b{bucket.index}", backward_s, (), "backward")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from echelonflow.model.dag import JobDag
-from traffic.workloads.paradigms._draft import Draft
+from traffic.workloads.dag_builder import DagBuilder
 from traffic.workloads.paradigms._stages import (
     BACKWARD,
     FORWARD,
@@ -52,17 +52,17 @@ def build(
         activation_bytes=activation_bytes,
         gradient_bytes=gradient_bytes,
     )
-    draft = Draft(stages)
-    declare_neighbours(draft, values)
+    builder = DagBuilder(stages)
+    declare_neighbours(builder, values)
     for stage in range(stages):
         for m in range(micro_batches):
-            _forward(draft, values, stage, m)
-            _backward(draft, values, stage, m)
+            _forward(builder, values, stage, m)
+            _backward(builder, values, stage, m)
             if values.update_s[stage] > 0 and (updates == "micro-batch" or m == micro_batches - 1):
-                draft.compute(stage, f"u{stage} m{m}", values.update_s[stage], (), "update")
+                builder.compute(stage, f"u{stage} m{m}", values.update_s[stage], (), "update")
     for stage in range(stages - 1):
-        draft.next_iteration(transfer_name(FORWARD, stage, stage + 1, micro_batches - 1), f"f{stage + 1} m0")
-    return draft.dag(values.parameters("pipedream", updates=updates))
+        builder.next_iteration(transfer_name(FORWARD, stage, stage + 1, micro_batches - 1), f"f{stage + 1} m0")
+    return builder.dag(values.parameters("pipedream", updates=updates))
 
 
 def from_profile(
@@ -78,15 +78,15 @@ def from_profile(
     return build(stages=stages, micro_batches=micro_batches, gradient_bytes=gradient_bytes, updates=updates, **values)
 
 
-def _forward(draft: Draft, stages: Stages, stage: int, m: int) -> None:
+def _forward(builder: DagBuilder, stages: Stages, stage: int, m: int) -> None:
     inputs = [transfer_name(FORWARD, stage - 1, stage, m - 1)] if stage and m else []
-    done = draft.compute(stage, f"f{stage} m{m}", stages.forward_s[stage], inputs, "forward")
+    done = builder.compute(stage, f"f{stage} m{m}", stages.forward_s[stage], inputs, "forward")
     if stage < stages.count - 1:
-        send(draft, stages, FORWARD, stage, stage + 1, m, after=done)
+        send(builder, stages, FORWARD, stage, stage + 1, m, after=done)
 
 
-def _backward(draft: Draft, stages: Stages, stage: int, m: int) -> None:
+def _backward(builder: DagBuilder, stages: Stages, stage: int, m: int) -> None:
     inputs = [transfer_name(BACKWARD, stage + 1, stage, m)] if stage < stages.count - 1 else []
-    done = draft.compute(stage, f"b{stage} m{m}", stages.backward_s[stage], inputs, "backward")
+    done = builder.compute(stage, f"b{stage} m{m}", stages.backward_s[stage], inputs, "backward")
     if stage:
-        send(draft, stages, BACKWARD, stage, stage - 1, m, after=done)
+        send(builder, stages, BACKWARD, stage, stage - 1, m, after=done)

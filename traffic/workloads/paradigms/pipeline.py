@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from echelonflow.model.dag import JobDag
-from traffic.workloads.paradigms._draft import Draft
+from traffic.workloads.dag_builder import DagBuilder
 from traffic.workloads.paradigms._layers import at_least, spread
 from traffic.workloads.paradigms._stages import Arrangement, group_name, measured_values, stagger, transfer_name
 from traffic.workloads.profile import Profile
@@ -29,17 +29,17 @@ def build(
     at_least(1, micro_batches=micro_batches)
     time_s = spread("forward", forward_s, stages, "stages")
     size = spread("activation", activation_bytes, stages - 1, "boundaries")
-    draft = Draft(stages)
+    builder = DagBuilder(stages)
     for s in range(stages - 1):
-        draft.group(group_name(KIND, s, s + 1), KIND, stagger(arrangement, max(time_s[s : s + 2])))
+        builder.group(group_name(KIND, s, s + 1), KIND, stagger(arrangement, max(time_s[s : s + 2])))
     for s in range(stages):
         for m in range(micro_batches):
             inputs = [transfer_name(KIND, s - 1, s, m)] if s else []
-            done = draft.compute(s, f"f{s} m{m}", time_s[s], inputs, "forward")
+            done = builder.compute(s, f"f{s} m{m}", time_s[s], inputs, "forward")
             if s < stages - 1:
                 name, group = transfer_name(KIND, s, s + 1, m), group_name(KIND, s, s + 1)
-                draft.transfer(name, s, s + 1, size[s], group, after=(done,))
-    return draft.dag(
+                builder.transfer(name, s, s + 1, size[s], group, after=(done,))
+    return builder.dag(
         {
             "paradigm": "pipeline",
             "stages": stages,

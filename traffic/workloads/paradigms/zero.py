@@ -6,7 +6,7 @@ from typing import Literal
 
 from echelonflow.model.dag import JobDag
 from traffic.workloads.collectives import Algorithm
-from traffic.workloads.paradigms._draft import Draft
+from traffic.workloads.dag_builder import DagBuilder
 from traffic.workloads.paradigms._layers import BUCKET_BYTES, Layers, at_least, given_layers, measured_layers
 from traffic.workloads.profile import Profile
 
@@ -58,30 +58,30 @@ def from_profile(
 
 def _dag(layers: Layers, ranks: int, stage: int, bucket_bytes: int, algorithm: Algorithm) -> JobDag:
     at_least(2, ranks=ranks)
-    draft = Draft(ranks)
+    builder = DagBuilder(ranks)
     everyone = range(ranks)
     buckets = layers.buckets(range(layers.count), bucket_bytes)
     for rank in everyone:
-        draft.compute(rank, f"f{rank}", sum(layers.forward_s), (), "forward")
+        builder.compute(rank, f"f{rank}", sum(layers.forward_s), (), "forward")
     end, complete = layers.count, []
     for bucket in buckets:
         first = 0 if bucket is buckets[-1] else bucket.first
         backward_s, end = sum(layers.backward_s[first:end]), first
         complete.append(
-            [draft.compute(rank, f"b{rank} b{bucket.index}", backward_s, (), "backward") for rank in everyone]
+            [builder.compute(rank, f"b{rank} b{bucket.index}", backward_s, (), "backward") for rank in everyone]
         )
     for bucket, own in zip(buckets, complete, strict=True):
         ready = [(name,) for name in (own if stage == 2 else complete[-1])]
         name = f"{SCATTER} b{bucket.index}"
-        done = draft.collective(name, "reduce-scatter", algorithm, everyone, bucket.size_bytes, ready, kind=SCATTER)
+        done = builder.collective(name, "reduce-scatter", algorithm, everyone, bucket.size_bytes, ready, kind=SCATTER)
         for rank in everyone:
-            draft.hold(rank, done[rank])
-    update = [draft.compute(rank, f"u{rank}", layers.all_update_s / ranks, (), "update") for rank in everyone]
+            builder.hold(rank, done[rank])
+    update = [builder.compute(rank, f"u{rank}", layers.all_update_s / ranks, (), "update") for rank in everyone]
     for bucket in reversed(buckets):
         name, ready = f"{GATHER} b{bucket.index}", [(step,) for step in update]
-        done = draft.collective(name, "all-gather", algorithm, everyone, bucket.size_bytes, ready, kind=GATHER)
+        done = builder.collective(name, "all-gather", algorithm, everyone, bucket.size_bytes, ready, kind=GATHER)
         for rank in everyone:
-            draft.hold(rank, done[rank])
+            builder.hold(rank, done[rank])
     for rank in everyone:
-        draft.compute(rank, f"ready{rank}", 0.0, (), "update")
-    return draft.dag({"paradigm": "zero", "ranks": ranks, "stage": stage, "bucket_bytes": bucket_bytes})
+        builder.compute(rank, f"ready{rank}", 0.0, (), "update")
+    return builder.dag({"paradigm": "zero", "ranks": ranks, "stage": stage, "bucket_bytes": bucket_bytes})
