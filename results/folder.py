@@ -16,9 +16,6 @@ from results.coflows import coflow_results, load_coflow_runs, write_coflows
 from results.fidelity import measure
 from results.flows import FlowPackets, RunClock, Throughput, flow_packets, throughput
 from results.metrics import FlowRow, GroupRow, IterationRow, RunRows, run_rows, write_csv
-from results.pictures.coflow_plots import draw_completion
-from results.pictures.gantt import draw_gantt
-from results.pictures.plots import draw_tardiness, draw_throughput, draw_times
 from results.read_run import FlowKey, Plan, read_json, read_plan, read_run
 from results.record_json import load_runs, save_runs
 from results.report import write_report
@@ -107,6 +104,8 @@ def _analyse_trace(folder: _Folder, *, pictures: bool) -> Summary:
     runs = load_coflow_runs(folder.root)
     write_coflows(folder.root / "coflows.csv", runs)
     if pictures:
+        from results.pictures.coflow_plots import draw_completion
+
         figures = folder.root / "figures"
         figures.mkdir(exist_ok=True)
         draw_completion(figures / "completion.png", runs)
@@ -289,6 +288,9 @@ def _remove_pictures(root: Path) -> None:
 
 def _draw(folder: _Folder, shown: Sequence[ShownRun], summary: Summary) -> None:
     """All pictures that there are numbers for."""
+    from results.pictures.gantt import draw_gantt
+    from results.pictures.plots import draw_tardiness, draw_throughput, draw_times
+
     figures = folder.root / "figures"
     figures.mkdir(exist_ok=True)
     draw_gantt(figures / "gantt.png", shown)

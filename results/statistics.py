@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit  # quantiles of Student's t; scipy.stats would take a second to load
 
 CONFIDENCE = 0.95
 
@@ -39,6 +38,8 @@ def estimate(values: Sequence[float]) -> Estimate | None:
     median, n = statistics.median(values), len(values)
     if n == 1:
         return Estimate(median, None, None, 1)
+    from scipy.special import stdtrit  # where it is needed: loading it takes a quarter of a second, scipy.stats a whole
+
     mean = statistics.fmean(values)
     half = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * statistics.stdev(values) / math.sqrt(n)
     return Estimate(median, mean - half, mean + half, n)

@@ -101,13 +101,14 @@ for folder in (sysconfig.get_config_var("WHEEL_PKG_DIR") or bundled, bundled, "/
 PYTHON
 }
 
-# with_uv ARGUMENT...: installs as pip would, from where pip is told to, in a third of the time.
+# with_uv ARGUMENT...: installs as pip would, from where pip is told to, in a third of the time; compiles as pip does.
 with_uv() {
     [ -x .venv/bin/uv ] || .venv/bin/pip install --quiet "$UV" || return
     local settings
     settings=$(.venv/bin/pip config list)
     UV_DEFAULT_INDEX=$(pip_setting index-url) UV_INDEX=$(pip_setting extra-index-url) \
         UV_FIND_LINKS=$(pip_setting find-links) UV_INDEX_STRATEGY=unsafe-best-match UV_NATIVE_TLS=1 \
+        UV_COMPILE_BYTECODE=1 \
         .venv/bin/uv pip install --python .venv/bin/python "$@"
 }
 
@@ -136,6 +137,14 @@ install_python_packages() {
     printf '%s\n' "$fingerprint" "$extras" >"$stamp"
 }
 
+# Whoever may not write beside the sources, or is told not to (PYTHONDONTWRITEBYTECODE), would otherwise translate
+# them again at every start, which doubles it. Where even this may not be written, that is how it stays.
+compile_the_tree() {
+    .venv/bin/python -m compileall -q -x results/runs \
+        echelonflow simulator controller traffic testbed results echelon >/dev/null 2>&1 || true
+}
+
 if [ "$with_system" = yes ]; then install_system_packages; fi
 install_python_packages
+compile_the_tree
 say "ready: $(.venv/bin/python --version), .venv/bin/echelon"

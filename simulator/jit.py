@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from echelonflow.scheduling.kernels import PLAIN_VARIABLE, kept_on_disk
+from echelonflow.scheduling.kernels import can_compile, kept_on_disk
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
-COMPILED = importlib.util.find_spec("numba") is not None and not os.environ.get(PLAIN_VARIABLE)
+COMPILED = can_compile()
 """Whether kernels are compiled."""
 
 

@@ -1,9 +1,13 @@
 """Loops over flows and links that numpy has no words for: compiled where numba is installed, else interpreted.
 
-Each kernel is one plain function over indexable sequences. With numba (extra `fast`) it is compiled ahead for
-arrays, kept on disk, and loaded by `warm_up`; without, or with ECHELON_PLAIN=1 in the environment, the same
-function runs on lists, which Python indexes faster than arrays. Same operations in the same order on the same
-64-bit numbers: the results are equal bit for bit. (Hence no `min` and `max`, which differ in what is not a number.)
+Each kernel is one plain function over indexable sequences. It runs on lists as it stands, because Python indexes
+them faster than arrays. With numba (extra `fast`) it can also be compiled for arrays and kept on disk. Both do the
+same operations in the same order on the same 64-bit numbers: results are equal bit for bit. (Hence no `min` and
+`max`, which differ in what is not a number.)
+
+Loading the compiler takes about a second, which is more than a small simulation needs in all. So a process begins
+with plain loops, and loads the compiled ones when plain loops have cost it as much. `warm_up` loads them at once.
+With ECHELON_PLAIN=1 in the environment nothing is ever compiled.
 
 Arguments in common: stage i (a set of flows served together) is `rows[start[i]:start[i + 1]]`; the path of row r is
 `path_link[path_start[r]:path_start[r + 1]]`; `spent_Bps` is what counts as nothing left on a link. Scratch
@@ -16,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -34,6 +39,10 @@ _STALE = 1 / 64
 """A sum that has shrunk to this share by subtraction is added up anew: what is left of it may be rounding."""
 
 
+PATIENCE_ELEMENTS = 5_000_000
+"""Elements of arguments that plain loops get through in about the second that loading the compiled ones takes."""
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A loop and its arguments, one letter each: i, f are arrays that are read, I, F arrays that are written."""
@@ -42,34 +51,64 @@ class Kernel:
     arguments: str
 
     def __call__(self, *arrays: Any) -> None:
-        _runner(self)(*arrays)
+        of_this_process().run(self, arrays)
+
+
+class Runners:
+    """Runs kernels in their plain form at first, and compiled once the plain form has cost as much as loading.
+
+    Nothing but speed depends on what was run before.
+    """
+
+    def __init__(self, patience_elements: float) -> None:
+        self._patience_elements = patience_elements
+        self._make = interpreted
+        self._runners: dict[Kernel, Loop] = {}
+
+    @property
+    def are_compiled(self) -> bool:
+        return self._make is compiled
+
+    def run(self, kernel: Kernel, arrays: Sequence[Any]) -> None:
+        """Call `kernel` with `arrays`."""
+        if not self.are_compiled:
+            self._patience_elements -= sum(map(len, arrays))
+            if self._patience_elements < 0:
+                self.compile()
+        runner = self._runners.get(kernel)
+        if runner is None:
+            runner = self._runners[kernel] = self._make(kernel)
+        runner(*arrays)
+
+    def compile(self) -> None:
+        """Have every kernel compiled from now on."""
+        self._make = compiled
+        self._runners = {kernel: compiled(kernel) for kernel in KERNELS}
+
+
+@functools.cache
+def of_this_process() -> Runners:
+    """The runners that all of this process's decisions share."""
+    return Runners(PATIENCE_ELEMENTS if can_compile() else math.inf)
 
 
 def warm_up() -> str:
     """Have every kernel ready, so that no decision waits for a compiler; says what runs them.
 
-    Takes a few seconds the first time after installation, and some tenths of a second from then on.
+    Takes a few seconds the first time after installation, and about one second from then on.
     """
-    for kernel in KERNELS:
-        _runner(kernel)
-    return "plain" if _njit() is None else "numba"
+    if not can_compile():
+        return "plain"
+    runners = of_this_process()
+    if not runners.are_compiled:
+        runners.compile()
+    return "numba"
 
 
 @functools.cache
-def _njit() -> Any:
-    """Numba's compiler; None where it is not installed or not wanted."""
-    if os.environ.get(PLAIN_VARIABLE):
-        return None
-    try:
-        from numba import njit
-    except ImportError:
-        return None
-    return njit
-
-
-@functools.cache
-def _runner(kernel: Kernel) -> Loop:
-    return interpreted(kernel) if _njit() is None else compiled(kernel)
+def can_compile() -> bool:
+    """Whether numba is installed and wanted; does not load it."""
+    return not os.environ.get(PLAIN_VARIABLE) and importlib.util.find_spec("numba") is not None
 
 
 def compiled(kernel: Kernel) -> Loop:

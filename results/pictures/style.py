@@ -8,6 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 WIDTH_IN = 9.0
@@ -53,10 +55,15 @@ def class_colours(classes: int) -> list[tuple[float, float, float, float]]:
 
 @contextmanager
 def picture(path: Path, height_in: float, width_in: float = WIDTH_IN) -> Iterator[Figure]:
-    """A figure to draw on; saved as `path` (PNG) and beside it as SVG when the block ends."""
+    """A figure to draw on; saved as `path` (PNG) and beside it as SVG when the block ends.
+
+    It is laid out once and then drawn once by each canvas; `savefig` would lay out and draw it all twice for each.
+    """
     with mpl.rc_context(dict(_SETTINGS)):
-        figure = Figure(figsize=(width_in, height_in))
+        figure = Figure(figsize=(width_in, height_in), dpi=DPI)
         yield figure
-        figure.savefig(path, dpi=DPI, metadata={"Software": None})
-        figure.set_layout_engine("none")  # laid out already; once more would only take as long again
-        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
+        canvas = FigureCanvasAgg(figure)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        canvas.print_png(path, metadata={"Software": None})
+        FigureCanvasSVG(figure).print_svg(path.with_suffix(".svg"), metadata={"Date": None, "Creator": None})

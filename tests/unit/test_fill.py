@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.util
+import math
 import os
 import subprocess
 import sys
@@ -149,20 +151,48 @@ def everything(snapshot, stages):
 def test_compiled_and_interpreted_give_the_same_bits(snapshot, count):
     stages = random_stages(snapshot, count)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "_runner", _COMPILED.__getitem__)
+        patch.setattr(kernels, "of_this_process", compiled_runners)
         fast = everything(snapshot, stages)
-        patch.setattr(kernels, "_runner", kernels.interpreted)
+        patch.setattr(kernels, "of_this_process", plain_runners)
         plain = everything(snapshot, stages)
     assert all(np.array_equal(a, b) for a, b in zip(fast, plain, strict=True))
 
 
-class _Compiled(dict):
-    def __missing__(self, kernel):
-        self[kernel] = kernels.compiled(kernel)
-        return self[kernel]
+@functools.cache
+def compiled_runners():
+    return kernels.Runners(patience_elements=0)
 
 
-_COMPILED = _Compiled()
+@functools.cache
+def plain_runners():
+    return kernels.Runners(patience_elements=math.inf)
+
+
+@needs_numba
+def test_the_compiler_is_loaded_once_plain_loops_have_cost_as_much():
+    snapshot = made(10, 4, 1)
+    runners = kernels.Runners(patience_elements=1000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "of_this_process", lambda: runners)
+        found = []
+        while not runners.are_compiled:
+            found.append(everything(snapshot, random_stages(snapshot, 3)))
+        found.append(everything(snapshot, random_stages(snapshot, 3)))
+    assert 1 < len(found) < 20
+    assert all(np.array_equal(a, b) for more in found for a, b in zip(found[0], more, strict=True))
+
+
+@needs_numba
+def test_a_small_case_loads_no_compiler_and_warming_up_does():
+    code = """if True:
+        import sys
+        import numpy as np
+        from echelonflow.scheduling import kernels
+        kernels.madd(*(np.zeros(1, np.int64 if kind in "iI" else float) for kind in kernels.madd.arguments))
+        print("numba" in sys.modules, kernels.warm_up(), "numba" in sys.modules)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "numba", "True"]
 
 
 def test_the_environment_can_forbid_compiling():
