@@ -113,7 +113,7 @@ def in_order_of(member: Ints) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class Stages(Sequence[Ints]):
+class RowSets(Sequence[Ints]):
     """Sets of rows, in order: set i is `rows[start[i]:start[i + 1]]`."""
 
     start: Ints
@@ -135,22 +135,22 @@ class Stages(Sequence[Ints]):
         return self.rows[self.start[place] : self.start[place + 1]]
 
     @staticmethod
-    def of(sets: Sequence[Ints]) -> Stages:
+    def of(sets: Sequence[Ints]) -> RowSets:
         """The same sets in one piece."""
-        if isinstance(sets, Stages):
+        if isinstance(sets, RowSets):
             return sets
         start = np.cumsum([0, *map(len, sets)], dtype=np.int64)
-        return Stages(start, np.concatenate([np.zeros(0, np.int64), *sets]).astype(np.int64))
+        return RowSets(start, np.concatenate([np.zeros(0, np.int64), *sets]).astype(np.int64))
 
 
-def sets_of(member: Ints, sets: int) -> Stages:
+def sets_of(member: Ints, sets: int) -> RowSets:
     """The rows of each of `sets` sets, in order of rows; `member` says in which a row is."""
     start = np.zeros(sets + 1, np.int64)
     np.cumsum(np.bincount(member, minlength=sets), out=start[1:])
-    return Stages(start, in_order_of(member))
+    return RowSets(start, in_order_of(member))
 
 
-def stages_of(rank: Ints) -> Stages:
+def stages_of(rank: Ints) -> RowSets:
     """The rows of each rank (dense: every place up to the last is taken), in order of rank."""
     return sets_of(rank, int(rank.max()) + 1 if len(rank) else 0)
 
@@ -181,7 +181,7 @@ def max_min(snapshot: Snapshot, rows: Ints, weights: Floats, residual_Bps: Float
     """
     hops = Hops(snapshot, rows)
     rates = np.zeros(len(rows))
-    one = Stages(np.array([0, len(rows)], np.int64), np.arange(len(rows), dtype=np.int64))
+    one = RowSets(np.array([0, len(rows)], np.int64), np.arange(len(rows), dtype=np.int64))
     _fill(one, hops.start, hops.link, weights, snapshot.capacity_Bps, residual_Bps, rates)
     return rates
 
@@ -199,7 +199,7 @@ def max_min_in_order(
     np.cumsum(closed, out=shut[1:])
     open_flow = shut[path_start[1:]] == shut[path_start[:-1]]
     _fill(
-        _only(Stages.of(stages), open_flow),
+        _only(RowSets.of(stages), open_flow),
         path_start,
         path_link,
         weights,
@@ -217,7 +217,7 @@ def madd(snapshot: Snapshot, rows: Ints, residual_Bps: Floats) -> Floats:
     """
     hops = Hops(snapshot, rows)
     rates = np.zeros(len(rows))
-    one = Stages(np.array([0, len(rows)], np.int64), np.arange(len(rows), dtype=np.int64))
+    one = RowSets(np.array([0, len(rows)], np.int64), np.arange(len(rows), dtype=np.int64))
     _madd(one, hops.start, hops.link, snapshot.remaining_bytes[rows], snapshot.capacity_Bps, residual_Bps, rates)
     return rates
 
@@ -229,7 +229,7 @@ def serve_in_order(snapshot: Snapshot, stages: Sequence[Ints]) -> Floats:
     together and take no more than that needs. Then what is still unused goes to the stages in the same
     order, in proportion to remaining bytes: no link that a flow could use stays idle.
     """
-    stages = Stages.of(stages)
+    stages = RowSets.of(stages)
     residual = snapshot.capacity_Bps.copy()
     rates = np.zeros(snapshot.flows)
     _madd(
@@ -250,18 +250,18 @@ def add_spare(snapshot: Snapshot, stages: Sequence[Ints], rates_Bps: Floats, res
     max_min_in_order(snapshot, stages, snapshot.remaining_bytes, rates_Bps, residual_Bps)
 
 
-def _only(stages: Stages, wanted: Bools) -> Stages:
+def _only(stages: RowSets, wanted: Bools) -> RowSets:
     """The stages without the rows that are not wanted; those left without any are left out."""
     keep = wanted[stages.rows]
     before = np.zeros(len(keep) + 1, np.int64)
     np.cumsum(keep, out=before[1:])
     start = before[stages.start]
     filled = np.concatenate((start[1:] > start[:-1], [True]))
-    return Stages(start[filled], stages.rows[keep])
+    return RowSets(start[filled], stages.rows[keep])
 
 
 def _madd(
-    stages: Stages, path_start: Ints, path_link: Ints, remaining_bytes: Floats, capacity_Bps: Floats,
+    stages: RowSets, path_start: Ints, path_link: Ints, remaining_bytes: Floats, capacity_Bps: Floats,
     residual_Bps: Floats, rates_Bps: Floats,
 ) -> None:  # fmt: skip
     links = len(capacity_Bps)
@@ -272,7 +272,7 @@ def _madd(
 
 
 def _fill(
-    stages: Stages, path_start: Ints, path_link: Ints, weights: Floats, capacity_Bps: Floats, residual_Bps: Floats,
+    stages: RowSets, path_start: Ints, path_link: Ints, weights: Floats, capacity_Bps: Floats, residual_Bps: Floats,
     rates_Bps: Floats,
 ) -> None:  # fmt: skip
     links = len(capacity_Bps)
@@ -319,16 +319,16 @@ def least_tardiness_s(snapshot: Snapshot) -> Floats:
     return tau
 
 
-def by_ideal_finish(snapshot: Snapshot) -> Stages:
+def by_ideal_finish(snapshot: Snapshot) -> RowSets:
     """The flows of each group in order of ideal finish time."""
     groups = sets_of(snapshot.group, len(snapshot.groups.id))
     ideal, group = snapshot.ideal_finish_s[groups.rows], snapshot.group[groups.rows]
     if np.any((ideal[1:] < ideal[:-1]) & (group[1:] == group[:-1])):  # most often they are in order already
-        return Stages(groups.start, groups.rows[np.lexsort((ideal, group))])
+        return RowSets(groups.start, groups.rows[np.lexsort((ideal, group))])
     return groups
 
 
-def _lateness(snapshot: Snapshot, sets: Stages, slack_s: Floats, worst_s: Floats) -> None:
+def _lateness(snapshot: Snapshot, sets: RowSets, slack_s: Floats, worst_s: Floats) -> None:
     kernels.lateness(
         sets.start, sets.rows, _block(snapshot.path_start), _block(snapshot.path_link),
         _block(snapshot.remaining_bytes), slack_s, _block(snapshot.capacity_Bps), worst_s,

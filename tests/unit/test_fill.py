@@ -264,7 +264,7 @@ def test_stages_are_a_sequence_of_rows():
     assert [rows.tolist() for rows in stages[::-1]] == [[0], [2], [1, 3]]
     with pytest.raises(IndexError):
         stages[3]
-    again = fill.Stages.of([np.array([1, 3]), np.array([2]), np.array([0])])
+    again = fill.RowSets.of([np.array([1, 3]), np.array([2]), np.array([0])])
     assert again.start.tolist() == stages.start.tolist()
     assert again.rows.tolist() == stages.rows.tolist()
     assert len(fill.stages_of(np.zeros(0, np.int64))) == 0

@@ -161,7 +161,7 @@ class Profile(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Stages:
+class CutModel:
     """A model cut into contiguous pipeline stages: one entry per stage, `activation_bytes` one per boundary."""
 
     layers: tuple[tuple[str, ...], ...]
@@ -234,7 +234,7 @@ def show(profile: Profile) -> str:
     return "\n".join([*head, *_aligned([*rows, total])])
 
 
-def split_into_stages(profile: Profile, stages: int) -> Stages:
+def split_into_stages(profile: Profile, stages: int) -> CutModel:
     """Cut the layers into `stages` contiguous stages so that the slowest takes the least time.
 
     A stage's time is the forward and backward time of its layers. Exact (dynamic programme over the
@@ -247,7 +247,7 @@ def split_into_stages(profile: Profile, stages: int) -> Stages:
         )
     cuts = balanced_cuts([layer.forward_s + layer.backward_s for layer in layers], stages)
     parts = [layers[a:b] for a, b in itertools.pairwise(cuts)]
-    return Stages(
+    return CutModel(
         layers=tuple(tuple(layer.name for layer in part) for part in parts),
         forward_s=tuple(sum(layer.forward_s for layer in part) for part in parts),
         backward_s=tuple(sum(layer.backward_s for layer in part) for part in parts),

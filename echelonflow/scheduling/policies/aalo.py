@@ -19,7 +19,7 @@ import numpy as np
 from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.scheduling.allocation import Allocation
-from echelonflow.scheduling.fill import QUANTUM_S, Stages, dense_rank, max_min_in_order, quantised, stages_of
+from echelonflow.scheduling.fill import QUANTUM_S, RowSets, dense_rank, max_min_in_order, quantised, stages_of
 from echelonflow.scheduling.snapshot import Snapshot
 
 ENFORCER = "rate"
@@ -65,7 +65,7 @@ def _shares(snapshot: Snapshot, queue: Ints, rank: Ints, queues: int) -> Floats:
     stages = stages_of(rank)
     cuts = np.searchsorted(queue[stages.rows[stages.start[:-1]]], [*busy, queues])
     for place in range(len(busy)):
-        own = Stages(stages.start[cuts[place] : cuts[place + 1] + 1], stages.rows)
+        own = RowSets(stages.start[cuts[place] : cuts[place + 1] + 1], stages.rows)
         max_min_in_order(snapshot, own, alike, rates, share[place] * snapshot.capacity_Bps)
     load = np.bincount(snapshot.path_link, weights=rates[hop_flow], minlength=snapshot.links)
     max_min_in_order(snapshot, stages, alike, rates, np.maximum(snapshot.capacity_Bps - load, 0.0))

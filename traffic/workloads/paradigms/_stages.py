@@ -34,7 +34,7 @@ def stagger(arrangement: Arrangement, unit_s: float) -> Rule:
 
 
 @dataclass(frozen=True)
-class Stages:
+class PipelineStages:
     """Stages of a model on ranks: stage v runs on rank v % `ranks`. Times are seconds per micro-batch.
 
     One entry per stage, but one per boundary between neighbours in `activation_bytes` and `gradient_bytes`; `update_s`
@@ -77,7 +77,7 @@ def given_stages(
     update_s: float | Sequence[float],
     activation_bytes: int | Sequence[int],
     gradient_bytes: int | Sequence[int] | None,
-) -> Stages:
+) -> PipelineStages:
     """Values given one for all or one by one; gradients are as large as activations unless given.
 
     Raises InputError for a wrong length, fewer than 2 ranks and no micro-batch.
@@ -86,7 +86,7 @@ def given_stages(
     at_least(1, micro_batches=micro_batches, chunks=chunks)
     count = stages * chunks
     gradients = activation_bytes if gradient_bytes is None else gradient_bytes
-    return Stages(
+    return PipelineStages(
         ranks=stages,
         micro_batches=micro_batches,
         forward_s=spread("forward", forward_s, count, "stages"),
@@ -112,7 +112,7 @@ def measured_values(profile: Profile, stages: int) -> dict[str, Any]:
     }
 
 
-def declare_neighbours(builder: DagBuilder, stages: Stages, arrangement: Arrangement = "derived") -> None:
+def declare_neighbours(builder: DagBuilder, stages: PipelineStages, arrangement: Arrangement = "derived") -> None:
     """The EchelonFlows of a pipeline: one per pair of neighbours and direction."""
 
     def slower_s(times_s: Sequence[float], a: int, b: int) -> float:
@@ -125,7 +125,7 @@ def declare_neighbours(builder: DagBuilder, stages: Stages, arrangement: Arrange
 
 
 def flushed(
-    stages: Stages, schedule: Schedule, arrangement: Arrangement = "derived", *, parameters: dict[str, Any]
+    stages: PipelineStages, schedule: Schedule, arrangement: Arrangement = "derived", *, parameters: dict[str, Any]
 ) -> JobDag:
     """A pipeline that runs all micro-batches forward and backward and then updates, before the next iteration.
 
@@ -152,7 +152,9 @@ def flushed(
     return builder.dag(parameters)
 
 
-def send(builder: DagBuilder, stages: Stages, kind: str, src: int, dst: int, micro_batch: int, *, after: str) -> None:
+def send(
+    builder: DagBuilder, stages: PipelineStages, kind: str, src: int, dst: int, micro_batch: int, *, after: str
+) -> None:
     """Add the transfer of one micro-batch from stage `src` to its neighbour `dst`: a Coflow of its own."""
     size_bytes = (stages.activation_bytes if kind == FORWARD else stages.gradient_bytes)[min(src, dst)]
     a, b = src % stages.ranks, dst % stages.ranks

@@ -9,7 +9,7 @@ from traffic.workloads.dag_builder import DagBuilder
 from traffic.workloads.paradigms._stages import (
     BACKWARD,
     FORWARD,
-    Stages,
+    PipelineStages,
     declare_neighbours,
     given_stages,
     measured_values,
@@ -78,14 +78,14 @@ def from_profile(
     return build(stages=stages, micro_batches=micro_batches, gradient_bytes=gradient_bytes, updates=updates, **values)
 
 
-def _forward(builder: DagBuilder, stages: Stages, stage: int, m: int) -> None:
+def _forward(builder: DagBuilder, stages: PipelineStages, stage: int, m: int) -> None:
     inputs = [transfer_name(FORWARD, stage - 1, stage, m - 1)] if stage and m else []
     done = builder.compute(stage, f"f{stage} m{m}", stages.forward_s[stage], inputs, "forward")
     if stage < stages.count - 1:
         send(builder, stages, FORWARD, stage, stage + 1, m, after=done)
 
 
-def _backward(builder: DagBuilder, stages: Stages, stage: int, m: int) -> None:
+def _backward(builder: DagBuilder, stages: PipelineStages, stage: int, m: int) -> None:
     inputs = [transfer_name(BACKWARD, stage + 1, stage, m)] if stage < stages.count - 1 else []
     done = builder.compute(stage, f"b{stage} m{m}", stages.backward_s[stage], inputs, "backward")
     if stage:
