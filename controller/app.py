@@ -8,9 +8,7 @@ switches before the settings that go with them are queued for the agents, and bo
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
-import json
 import logging
 import math
 import os
@@ -20,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from controller.coordinator import Coordinator
 from controller.framework import Framework, SwitchHandle
@@ -37,6 +35,7 @@ from controller.instructions import (
     SendTo,
 )
 from echelonflow.errors import EchelonError, InputError, RunError
+from echelonflow.records.decisions import DecisionLog
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.wire.messages import Message, decode, encode
 
@@ -68,7 +67,7 @@ class Shell:
     _barriers: dict[tuple[int, int], str] = field(default_factory=dict)
     """(datapath id, xid) of a barrier under way, to the switch that it confirms."""
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-    _log: TextIO | None = None
+    _log: DecisionLog | None = None
     _deciding: bool = False
     _alarm: Any = None
 
@@ -224,9 +223,9 @@ class Shell:
     def _write_log(self, instruction: OpenLog | LogDecision | CloseLog) -> None:
         try:
             if isinstance(instruction, OpenLog):
-                self._log = Path(instruction.path).open("w", encoding="utf-8", buffering=1)
+                self._log = DecisionLog(Path(instruction.path))
             elif self._log is not None and isinstance(instruction, LogDecision):
-                self._log.write(json.dumps(dataclasses.asdict(instruction.record)) + "\n")
+                self._log.write(instruction.record)
             elif self._log is not None:
                 self._log.close()
                 self._log = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import json
 import logging
 import signal
 import socket
@@ -28,7 +27,7 @@ from controller.rest import Rest
 from controller.warm_up import warm_up
 from echelonflow.errors import EchelonError, InputError
 from echelonflow.model.addressing import CONTROLLER_PORT
-from echelonflow.model.network import Network
+from echelonflow.records.network_file import read_network
 from echelonflow.scheduling import policies
 
 DEFAULT_POLICY = "echelonflow"
@@ -117,22 +116,6 @@ def _stop_on_signals(woken: socket.socket) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-
-
-def read_network(path: Path) -> Network:
-    """The network described in a JSON file (InputError naming the file if it is none)."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"network file {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise InputError(f"network file {path} is not JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise InputError(f"network file {path}: expected an object as written by Network.to_dict")
-    try:
-        return Network.from_dict(data)
-    except InputError as error:
-        raise InputError(f"network file {path}: {error}") from error
 
 
 def _address(option: str, text: str) -> tuple[str, int]:

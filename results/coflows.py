@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from echelonflow.codec import read_json
 from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.coflow_trace import CoflowTrace, TraceRecord
 from results.metrics import write_csv
-from results.read_run import read_json
 
 RUNS_FILE = "coflow-runs.json"
 FIGURES = ("average_s", "median_s", "p95_s", "p99_s")

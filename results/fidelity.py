@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Literal
 
 from echelonflow.model.dag import Job
-from echelonflow.records.run_record import FlowRecord, RunRecord
+from echelonflow.records.outcome import RunOutcome
+from echelonflow.records.run_record import FlowKey, FlowRecord, RunRecord
 from echelonflow.wire.classes import CONTROL_CLASS, class_of_dscp
 from results.flows import FlowPackets
-from results.read_run import FlowKey
 from results.statistics import quantile
 
 NAMED_AT_MOST = 3
@@ -74,7 +74,7 @@ class Fidelity:
 
 
 def measure(
-    run: Mapping[str, Any],
+    run: RunOutcome,
     record: RunRecord,
     packets: Mapping[FlowKey, FlowPackets],
     jobs: Sequence[Job],
@@ -83,10 +83,9 @@ def measure(
     clock_drift: float = 0.0,
 ) -> Fidelity:
     """Measure a run from its run.json, its records, and what the captures saw of its flows."""
-    load = run.get("load") or {}
     late = [c.late_s for c in record.computes]
     drops, handled = _queue_drops(run)
-    captures = (run.get("captures") or {}).values()
+    captures = run.captures.values()
     stray, arrived = _stray_marks(record, packets)
     stray_class, stray_class_share = _stray_classes(run, record, "bytes")
     _, stray_class_packet_share = _stray_classes(run, record, "packets")
@@ -96,19 +95,19 @@ def measure(
     lags = [p.start_s - f.release_s for f, p in seen if p.start_s is not None]
     decision_ms = [d.total_ms for d in record.decisions]
     return Fidelity(
-        completed=bool(run.get("completed")),
-        failure=run.get("failure"),
-        cpu_busy=load.get("cpu_busy"),
-        cpu_busy_max=load.get("cpu_busy_max"),
-        switch_thread_busy=load.get("switch_thread_busy"),
-        switch_thread_busy_max=load.get("switch_thread_busy_max"),
+        completed=run.completed,
+        failure=run.failure,
+        cpu_busy=None if run.load is None else run.load.cpu_busy,
+        cpu_busy_max=None if run.load is None else run.load.cpu_busy_max,
+        switch_thread_busy=None if run.load is None else run.load.switch_thread_busy,
+        switch_thread_busy_max=None if run.load is None else run.load.switch_thread_busy_max,
         late_p99_s=quantile(late, 0.99),
         late_max_s=max(late, default=None),
         late_max_share=_late_share(record, jobs),
         queue_drops=drops,
         queue_drop_share=drops / handled if handled else 0.0,
-        capture_packets=sum(c.get("received") or 0 for c in captures),
-        capture_drops=sum(c.get("dropped") or 0 for c in captures),
+        capture_packets=sum(c.received for c in captures),
+        capture_drops=sum(c.dropped for c in captures),
         captures_wrong=tuple(captures_wrong),
         flows_asked=_flows_asked(jobs),
         flows_finished=len(finished),
@@ -149,11 +148,11 @@ def _flows_asked(jobs: Sequence[Job]) -> int:
     return sum(job.iterations for job in jobs for transfer in job.dag.transfers if not job.is_local(transfer))
 
 
-def _queue_drops(run: Mapping[str, Any]) -> tuple[int, int]:
+def _queue_drops(run: RunOutcome) -> tuple[int, int]:
     """Packets that queues dropped, and all that reached one."""
-    counters = [c for classes in (run.get("classes") or {}).values() for c in classes.values()]
-    drops = sum(c["drops"] for c in counters)
-    return drops, drops + sum(c["packets"] for c in counters)
+    counters = [c for classes in run.classes.values() for c in classes.values()]
+    drops = sum(c.drops for c in counters)
+    return drops, drops + sum(c.packets for c in counters)
 
 
 def _stray_marks(record: RunRecord, packets: Mapping[FlowKey, FlowPackets]) -> tuple[int, int]:
@@ -170,14 +169,15 @@ def _stray_marks(record: RunRecord, packets: Mapping[FlowKey, FlowPackets]) -> t
     return stray, arrived
 
 
-def _stray_classes(run: Mapping[str, Any], record: RunRecord, unit: str) -> tuple[int, float]:
+def _stray_classes(run: RunOutcome, record: RunRecord, unit: Literal["bytes", "packets"]) -> tuple[int, float]:
     """Bytes or packets (`unit`) in data classes that no decision ever named, and their share of all classes'."""
     decided = {CONTROL_CLASS} | {class_of_dscp(dscp) for d in record.decisions for *_, dscp, _ in d.changed}
     stray = counted = 0
-    for classes in (run.get("classes") or {}).values():
-        for name, counters in classes.items():
-            counted += counters[unit]
-            stray += 0 if int(name) in decided else counters[unit]
+    for classes in run.classes.values():
+        for number, counters in classes.items():
+            count = getattr(counters, unit)
+            counted += count
+            stray += 0 if number in decided else count
     return stray, stray / counted if counted else 0.0
 
 

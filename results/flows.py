@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from echelonflow.errors import InputError
+from echelonflow.records.outcome import RunOutcome
 from results.pcap import Capture, Int64s, TcpStream
 
 Floats = npt.NDArray[np.float64]
@@ -33,15 +33,15 @@ class RunClock:
     """Seconds of the run per second of realtime; not 1 where the realtime clock was slewed in mid-run."""
 
     @staticmethod
-    def of(run: Mapping[str, Any]) -> RunClock:
-        """The clock of a run from its run.json (InputError if it holds no clock readings or no zero)."""
-        readings, zero_s = run.get("clock") or [], run.get("zero_monotonic_s")
-        if not readings or zero_s is None:
-            raise InputError(f"run {run.get('label')}: run.json has no clock readings or no zero; it never started")
-        begin, end = readings[0], readings[-1]
-        real_s, mono_s = end["realtime_s"] - begin["realtime_s"], end["monotonic_s"] - begin["monotonic_s"]
+    def of(run: RunOutcome) -> RunClock:
+        """The clock of a run (InputError if it has no clock readings or no zero)."""
+        zero_s = run.zero_monotonic_s
+        if not run.clock or zero_s is None:
+            raise InputError(f"run {run.label}: run.json has no clock readings or no zero; it never started")
+        begin, end = run.clock[0], run.clock[-1]
+        real_s, mono_s = end.realtime_s - begin.realtime_s, end.monotonic_s - begin.monotonic_s
         rate = mono_s / real_s if real_s > 0 else 1.0
-        return RunClock(round(begin["realtime_s"] * 1e9), begin["monotonic_s"] - zero_s, rate)
+        return RunClock(round(begin.realtime_s * 1e9), begin.monotonic_s - zero_s, rate)
 
     def run_times_s(self, time_ns: Int64s) -> Floats:
         """Run time of each capture time."""

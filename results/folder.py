@@ -6,18 +6,22 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from echelonflow.errors import InputError
-from echelonflow.model.dag import Job, job_from_dict
-from echelonflow.records.run_record import RunRecord
+from echelonflow.model.dag import Job
+from echelonflow.records.calibration import read_calibration
+from echelonflow.records.folder import RunFiles, RunFolder
+from echelonflow.records.manifest import Manifest, read_manifest
+from echelonflow.records.outcome import RunOutcome, read_outcome
+from echelonflow.records.plan import Plan, read_plan
+from echelonflow.records.run_record import FlowKey, RunRecord
+from echelonflow.records.runs import load_runs, save_runs
 from results import pcap
 from results.coflows import coflow_results, load_coflow_runs, write_coflows
 from results.fidelity import measure
 from results.flows import FlowPackets, RunClock, Throughput, flow_packets, throughput
 from results.metrics import FlowRow, GroupRow, IterationRow, RunRows, run_rows, write_csv
-from results.read_run import FlowKey, Plan, read_json, read_plan, read_run
-from results.record_json import load_runs, save_runs
+from results.read_run import read_run
 from results.report import write_report
 from results.shown import ShownRun, Window, window
 from results.summary import RunResult, Summary, job_figures, policy_results
@@ -49,14 +53,18 @@ class _Folder:
     """What a run folder holds besides its runs."""
 
     root: Path
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     jobs: tuple[Job, ...]
     predictions: Mapping[str, RunRows] = field(default_factory=dict)
     """Rows of the fluid run of each policy."""
 
     @property
+    def files(self) -> RunFolder:
+        return RunFolder(self.root)
+
+    @property
     def limits(self) -> Limits:
-        return Limits.with_changes(self.manifest.get("limits") or {})
+        return Limits.with_changes(self.manifest.limits)
 
     def predicted(self, policy: str) -> Sequence[IterationRow]:
         """Iterations of the fluid run of `policy`; none where it was not predicted."""
@@ -64,7 +72,7 @@ class _Folder:
 
     @property
     def policies(self) -> list[str]:
-        return list(self.manifest["policies"])
+        return list(self.manifest.policies)
 
 
 def analyse(root: Path, predictions: Mapping[str, RunRecord] | None = None, *, pictures: bool = True) -> Summary:
@@ -76,11 +84,11 @@ def analyse(root: Path, predictions: Mapping[str, RunRecord] | None = None, *, p
     """
     folder = _open(root, predictions)
     _remove_pictures(root)
-    if folder.manifest.get("trace"):
+    if folder.manifest.trace is not None:
         summary = _analyse_trace(folder, pictures=pictures)
         _write_summary(root, summary)
         return summary
-    simulated = folder.manifest["backend"] == "fluid"
+    simulated = folder.manifest.backend == "fluid"
     runs = _simulated_runs(folder) if simulated else _emulated_runs(folder)
     summary = _summarise(folder, runs, simulated=simulated)
     _write_tables(folder, runs)
@@ -110,8 +118,8 @@ def _analyse_trace(folder: _Folder, *, pictures: bool) -> Summary:
         figures.mkdir(exist_ok=True)
         draw_completion(figures / "completion.png", runs)
     return Summary(
-        name=folder.manifest["name"],
-        backend=folder.manifest["backend"],
+        name=folder.manifest.name,
+        backend=folder.manifest.backend,
         time_unit_s=None,
         reasons=(),
         results=(),
@@ -121,17 +129,13 @@ def _analyse_trace(folder: _Folder, *, pictures: bool) -> Summary:
 
 
 def _open(root: Path, predictions: Mapping[str, RunRecord] | None) -> _Folder:
-    manifest = read_json(root / "manifest.json")
+    files = RunFolder(root)
+    manifest = read_manifest(files.manifest)
     try:
-        jobs = tuple(job_from_dict(job) for job in manifest["jobs"])
-        if manifest["backend"] not in ("emulation", "fluid"):
-            raise InputError(
-                f"{root}/manifest.json: backend is {manifest['backend']!r}; emulation or fluid was expected"
-            )
-        _ = manifest["name"], manifest["policies"], manifest["repeats"]
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{root}/manifest.json: is malformed: {error!r}") from error
-    kept = root / "prediction.json"
+        jobs = tuple(placed.job() for placed in manifest.jobs)
+    except InputError as error:
+        raise InputError(f"{files.manifest}: {error}") from None
+    kept = files.prediction
     if predictions is not None:
         save_runs(kept, list(predictions.values()))
     elif kept.exists():
@@ -142,7 +146,7 @@ def _open(root: Path, predictions: Mapping[str, RunRecord] | None) -> _Folder:
 
 def _simulated_runs(folder: _Folder) -> list[AnalysedRun]:
     found = []
-    for record in load_runs(folder.root / "runs.json"):
+    for record in load_runs(folder.files.simulated_runs):
         label = f"{record.policy} {record.repeat}"
         rows = run_rows(record, folder.jobs, predicted=folder.predicted(record.policy))
         result = RunResult(label, record.policy, record.repeat, (), job_figures(rows, folder.jobs), None)
@@ -151,26 +155,25 @@ def _simulated_runs(folder: _Folder) -> list[AnalysedRun]:
 
 
 def _emulated_runs(folder: _Folder) -> list[AnalysedRun]:
-    found = [
-        (read_json(path), path.parent) for path in (folder.root / "raw").glob("*/run.json") if path.stat().st_size > 0
-    ]
-    found.sort(key=lambda pair: pair[0]["run_index"])
-    return [_emulated_run(folder, run, raw) for run, raw in found]
+    found = [(read_outcome(files.outcome), files) for files in folder.files.runs()]
+    found.sort(key=lambda pair: pair[0].run_index)
+    return [_emulated_run(folder, outcome, files) for outcome, files in found]
 
 
-def _emulated_run(folder: _Folder, run: Mapping[str, Any], raw: Path) -> AnalysedRun:
-    label, policy, repeat = run["label"], run["policy"], run["repeat"]
-    if not (raw / "plan.json").exists():
-        never = (f"the run never started: {run.get('failure') or 'it has no plan'}; see logs/",)
+def _emulated_run(folder: _Folder, outcome: RunOutcome, files: RunFiles) -> AnalysedRun:
+    label, policy, repeat = outcome.label, outcome.policy, outcome.repeat
+    if not files.plan.exists():
+        never = (f"the run never started: {outcome.failure or 'it has no plan'}; see logs/",)
         return AnalysedRun(
             label, RunRecord(policy, repeat), RunRows(), RunResult(label, policy, repeat, never, {}, None)
         )
-    record, plan = read_run(raw), read_plan(raw)
-    captures, wrong = _captures(folder.root, label, record)
-    clock = RunClock.of(run) if run.get("zero_monotonic_s") is not None else None
+    plan = read_plan(files.plan)
+    record, jobs = read_run(files, outcome, plan), plan.jobs
+    captures, wrong = _captures(folder.files, label, record)
+    clock = RunClock.of(outcome) if outcome.zero_monotonic_s is not None else None
     packets = _packets(record, plan, captures, clock) if clock is not None else {}
     drift = 0.0 if clock is None else 1 / clock.rate - 1
-    fidelity = measure(run, record, packets, plan.jobs, captures_wrong=wrong, clock_drift=drift)
+    fidelity = measure(outcome, record, packets, jobs, captures_wrong=wrong, clock_drift=drift)
     reasons = tuple(judge(fidelity, folder.limits))
     rows = run_rows(record, folder.jobs, predicted=folder.predicted(policy), packets=packets)
     result = RunResult(label, policy, repeat, reasons, job_figures(rows, folder.jobs), fidelity)
@@ -181,11 +184,11 @@ def _emulated_run(folder: _Folder, run: Mapping[str, Any], raw: Path) -> Analyse
     return AnalysedRun(label, record, rows, result, part, arrived)
 
 
-def _captures(root: Path, label: str, record: RunRecord) -> tuple[dict[str, pcap.Capture], list[str]]:
+def _captures(folder: RunFolder, label: str, record: RunRecord) -> tuple[dict[str, pcap.Capture], list[str]]:
     """Captures of every host that sends or receives, and in words what is wrong with them."""
     found, wrong = {}, []
     for host in sorted({host for f in record.flows for host in (f.src_host, f.dst_host)}):
-        path = root / "pcap" / f"{label}-{host}.pcap"
+        path = folder.capture(label, host)
         if not path.exists():
             wrong.append(f"there is no capture of {host} (pcap/{path.name})")
             continue
@@ -199,7 +202,7 @@ def _packets(
     record: RunRecord, plan: Plan, captures: Mapping[str, pcap.Capture], clock: RunClock
 ) -> dict[FlowKey, FlowPackets]:
     """What the captures saw of every flow of `record` whose two ends were captured."""
-    iterations = {job.name: job.iterations for job in plan.jobs}
+    iterations = {job.name: job.iterations for job in plan.placed}
     connections = {(f.job, f.flow): f for f in record.flows}
     released = {(f.job, f.iteration, f.flow) for f in record.flows}
     found = {}
@@ -217,26 +220,23 @@ def _packets(
 def _summarise(folder: _Folder, runs: Sequence[AnalysedRun], *, simulated: bool) -> Summary:
     results = [run.result for run in runs]
     reasons: list[str] = []
-    failure = folder.root / "failure.txt"
+    failure = folder.files.failure
     if failure.exists():
         reasons.append(f"the experiment failed: {failure.read_text(encoding='utf-8').strip()}")
     if not simulated:
-        calibration = folder.root / "calibration.json"
-        off = judge_calibration(read_json(calibration) if calibration.exists() else None, folder.limits)
+        off = judge_calibration(read_calibration(folder.files.calibration), folder.limits)
         # On a network that is not the one declared no run can be valid.
         results = [replace(result, reasons=(*off, *result.reasons)) for result in results]
         reasons += off
-        reasons += judge_completeness(
-            [(r.policy, r.repeat) for r in results], folder.policies, folder.manifest["repeats"]
-        )
+        reasons += judge_completeness([(r.policy, r.repeat) for r in results], folder.policies, folder.manifest.repeats)
         reasons += [f"{run.label}: {reason}" for run in runs for reason in run.result.reasons]
     # A simulated run is its own prediction: nothing would be compared.
     predicted = {} if simulated else folder.predictions
     predictions = {policy: job_figures(rows, folder.jobs) for policy, rows in predicted.items()}
     return Summary(
-        name=folder.manifest["name"],
-        backend=folder.manifest["backend"],
-        time_unit_s=folder.manifest.get("time_unit_s"),
+        name=folder.manifest.name,
+        backend=folder.manifest.backend,
+        time_unit_s=folder.manifest.time_unit_s,
         reasons=tuple(reasons),
         results=tuple(policy_results(results, folder.policies, folder.jobs, predictions)),
         runs=tuple(results),
@@ -273,7 +273,7 @@ def _shown(folder: _Folder, runs: Sequence[AnalysedRun], summary: Summary) -> li
         best = min(mine, key=distance)
         assert best.window is not None  # by the choice of `mine`
         # Nobody is to take the picture of an invalid run for a result, nor that of a simulation for a measurement.
-        mark = " (simulated)" if folder.manifest["backend"] == "fluid" else ""
+        mark = " (simulated)" if folder.manifest.backend == "fluid" else ""
         title = policy + mark if best.label in valid else f"{policy} (INVALID run)"
         shown.append(ShownRun(title, best.record, best.rows, best.window, best.throughput))
     return shown

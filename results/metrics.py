@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from echelonflow.model.dag import Job, iteration_times_without_network
-from echelonflow.records.run_record import FlowRecord, RunRecord
+from echelonflow.records.run_record import FlowKey, FlowRecord, RunRecord
 from results.flows import FlowPackets
-from results.read_run import FlowKey
 
 GroupKey = tuple[str, int, str]
 """(job, iteration, group)."""

@@ -6,75 +6,40 @@ and a flow that only one end tells of are no errors here. The verdict names them
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
 
 from echelonflow.errors import InputError
-from echelonflow.model.dag import Job, job_from_dict
-from echelonflow.records.run_record import ComputeRecord, DecisionRecord, FlowRecord, RunRecord
-from echelonflow.wire.declare import declarations
-from results.record_json import decision_from_dict
-
-FlowKey = tuple[str, int, str]
-"""(job, iteration, flow)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What every agent of a run was told (plan.json)."""
-
-    jobs: tuple[Job, ...]
-    run_index: int
-    addresses: dict[str, str]
-    """IPv4 address of every host."""
+from echelonflow.records.agent_log import Computed, Received, Sent, read_agent_log
+from echelonflow.records.decisions import read_decisions
+from echelonflow.records.folder import RunFiles
+from echelonflow.records.outcome import RunOutcome
+from echelonflow.records.plan import Plan
+from echelonflow.records.run_record import ComputeRecord, DecisionRecord, FlowKey, FlowRecord, RunRecord
 
 
-def read_json(path: Path) -> Any:
-    """The JSON document in `path` (InputError, naming the file, if there is none)."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise InputError(f"{path}: is not JSON: {error}") from None
-
-
-def read_plan(raw: Path) -> Plan:
-    """plan.json of the run whose raw records lie in `raw` (InputError where it is missing or malformed)."""
-    data = read_json(raw / "plan.json")
-    try:
-        jobs = tuple(job_from_dict(job) for job in data["jobs"])
-        return Plan(jobs, data["run_index"], dict(data["addresses"]))
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{raw / 'plan.json'}: is malformed: {error!r}") from error
-
-
-def read_run(raw: Path) -> RunRecord:
-    """All records of the run in folder `raw`; times in seconds since the run's zero.
+def read_run(files: RunFiles, outcome: RunOutcome, plan: Plan) -> RunRecord:
+    """All records of the run; times in seconds since the run's zero.
 
     A flow that its sender tells of and its receiver does not has finish_s nan and 0 received bytes.
-    Raises InputError where run.json or plan.json is missing, or a line in the middle of a log is malformed.
+    Raises InputError where a line in the middle of a log is malformed, or tells of a rank that no job has.
     """
-    run, plan = read_json(raw / "run.json"), read_plan(raw)
-    record = RunRecord(run["policy"], run["repeat"])
-    record.decisions = [decision_from_dict(line) for line in _lines(raw / "decisions.jsonl")]
-    placement = {job.name: job.placement for job in plan.jobs}
-    sent: dict[FlowKey, dict[str, Any]] = {}
-    received: dict[FlowKey, dict[str, Any]] = {}
-    for path in sorted((raw / "agents").glob("*.jsonl")):
-        for line in _lines(path):
-            kind = line.pop("type", None)
-            if kind == "compute":
-                record.computes.append(ComputeRecord(host=placement[line["job"]][line["rank"]], **line))
-            elif kind in ("sent", "received"):
-                into = sent if kind == "sent" else received
-                into[line["job"], line["iteration"], line["flow"]] = line
+    record = RunRecord(outcome.policy, outcome.repeat)
+    record.decisions = read_decisions(files.decisions)
+    placement = {job.name: job.placement for job in plan.placed}
+    sent: dict[FlowKey, Sent] = {}
+    received: dict[FlowKey, Received] = {}
+    for path in sorted(files.agents.glob("*.jsonl")):
+        for line in read_agent_log(path):
+            if isinstance(line, Computed):
+                hosts = placement.get(line.job, ())
+                if not 0 <= line.rank < len(hosts):
+                    raise InputError(f"{path}: computes on rank {line.rank} of job {line.job!r}, which the plan lacks")
+                record.computes.append(_compute(line, hosts[line.rank]))
+            elif isinstance(line, Sent):
+                sent[line.job, line.iteration, line.flow] = line
             else:
-                raise InputError(f"{path}: a line has unknown type {kind!r}")
+                received[line.job, line.iteration, line.flow] = line
     record.computes.sort(key=lambda c: (c.start_s, c.job, c.iteration, c.step))
     record.flows = _flows(plan, sent, received, last_marks(record.decisions))
     return record
@@ -91,21 +56,35 @@ def last_marks(decisions: list[DecisionRecord]) -> dict[FlowKey, tuple[int, floa
     return found
 
 
+def _compute(line: Computed, host: str) -> ComputeRecord:
+    return ComputeRecord(
+        job=line.job,
+        iteration=line.iteration,
+        step=line.step,
+        kind=line.kind,
+        rank=line.rank,
+        host=host,
+        start_s=line.start_s,
+        finish_s=line.finish_s,
+        late_s=line.late_s,
+    )
+
+
 def _flows(
     plan: Plan,
-    sent: dict[FlowKey, dict[str, Any]],
-    received: dict[FlowKey, dict[str, Any]],
-    marks: dict[FlowKey, tuple[int, float]],
+    sent: Mapping[FlowKey, Sent],
+    received: Mapping[FlowKey, Received],
+    marks: Mapping[FlowKey, tuple[int, float]],
 ) -> list[FlowRecord]:
     found = []
-    iterations = {job.name: job.iterations for job in plan.jobs}
-    for group in declarations(plan.jobs, plan.run_index):
+    iterations = {job.name: job.iterations for job in plan.placed}
+    for group in plan.groups:
         for flow in group.flows:
             for iteration in range(iterations[group.job]):
                 key = (group.job, iteration, flow.flow)
-                if key not in sent:
+                out, back = sent.get(key), received.get(key)
+                if out is None:
                     continue
-                out, back = sent[key], received.get(key, {})
                 dscp, _ = marks.get(key, (None, None))
                 found.append(
                     FlowRecord(
@@ -121,33 +100,14 @@ def _flows(
                         dst_port=flow.dst_port,
                         size_bytes=flow.size_bytes,
                         offset_s=flow.offset_s,
-                        release_s=out["release_s"],
-                        start_s=out["start_s"],
-                        finish_s=back.get("finish_s", math.nan),
-                        sent_bytes=out["sent_bytes"],
-                        received_bytes=back.get("received_bytes", 0),
+                        release_s=out.release_s,
+                        start_s=out.start_s,
+                        finish_s=math.nan if back is None else back.finish_s,
+                        sent_bytes=out.sent_bytes,
+                        received_bytes=0 if back is None else back.received_bytes,
                         dscp=dscp,
-                        retransmissions=out["retransmissions"],
+                        retransmissions=out.retransmissions,
                     )
                 )
     found.sort(key=lambda f: (f.release_s, f.job, f.iteration, f.flow))
-    return found
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects in a JSON-lines file; none where it does not exist, and not a last line without an end."""
-    if not path.exists():
-        return
-    complete, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
-    for number, line in enumerate(complete.splitlines(), start=1):
-        yield _object(line, f"{path}, line {number}")
-
-
-def _object(line: str, where: str) -> dict[str, Any]:
-    try:
-        found = json.loads(line)
-    except ValueError as error:
-        raise InputError(f"{where}: is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{where}: is not a JSON object")
     return found

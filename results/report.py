@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
+from echelonflow.codec import read_json
 from echelonflow.model.units import format_rate, format_size
-from results.read_run import read_json
+from echelonflow.records.calibration import read_calibration
+from echelonflow.records.folder import RunFolder
+from echelonflow.records.manifest import Manifest, read_manifest
 from results.table import MISSING, format_seconds, format_share
 
 _PICTURES = (
@@ -54,8 +56,8 @@ _PICTURES = (
 
 def write_report(root: Path) -> Path:
     """Write report.html of the analysed run folder `root` (needs summary.json and manifest.json); returns its path."""
-    summary, manifest = read_json(root / "summary.json"), read_json(root / "manifest.json")
-    calibration = root / "calibration.json"
+    folder = RunFolder(root)
+    summary, manifest = read_json(root / "summary.json"), read_manifest(folder.manifest)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("results"),
         autoescape=True,
@@ -74,10 +76,10 @@ def write_report(root: Path) -> Path:
         summary=summary,
         manifest=manifest,
         simulated=summary["backend"] == "fluid",
-        calibration=read_json(calibration) if calibration.exists() else None,
+        calibration=read_calibration(folder.calibration),
         pictures=_pictures(root),
         facts=_facts(manifest),
-        experiment=json.dumps(manifest.get("experiment"), indent=2, ensure_ascii=False),
+        experiment=json.dumps(manifest.experiment, indent=2, ensure_ascii=False),
         command=_command(manifest),
     )
     path = root / "report.html"
@@ -96,19 +98,18 @@ def _pictures(root: Path) -> list[dict[str, str]]:
     return found
 
 
-def _facts(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _facts(manifest: Manifest) -> list[tuple[str, str]]:
     """What the manifest knows about where the numbers come from, in words."""
-    machine = dict(manifest.get("machine") or {})
     named = {
-        "started": manifest.get("started"),
-        "code revision": manifest.get("git"),
-        "seed": manifest.get("seed"),
-        "congestion control": manifest.get("congestion_control"),
-        "OpenFlow framework": manifest.get("framework"),
+        "started": manifest.started,
+        "code revision": manifest.git,
+        "seed": manifest.seed,
+        "congestion control": manifest.congestion_control,
+        "OpenFlow framework": manifest.framework,
         "network": _network(manifest),
-        "limits of a valid run": manifest.get("limits"),
-        **machine,
-        **{f"version of {name}": value for name, value in (manifest.get("versions") or {}).items()},
+        "limits of a valid run": manifest.limits,
+        **manifest.machine,
+        **{f"version of {name}": value for name, value in manifest.versions.items()},
     }
     return [(name, _words(value)) for name, value in named.items() if value not in (None, "", [], {})]
 
@@ -121,20 +122,20 @@ def _words(value: Any) -> str:
     return str(value)
 
 
-def _network(manifest: Mapping[str, Any]) -> str | None:
-    network = manifest.get("network")
-    if not network:
+def _network(manifest: Manifest) -> str | None:
+    network = manifest.network
+    if network is None:
         return None
-    rates = sorted({cable["rate_bps"] for cable in network["cables"]})
+    rates = sorted({cable.rate_bps for cable in network.cables})
     return (
-        f"{network['name']}: {len(network['hosts'])} hosts, {len(network['switches'])} switches, "
-        f"{' and '.join(map(format_rate, rates))}, MTU {network['mtu_bytes']}"
+        f"{network.name}: {len(network.hosts)} hosts, {len(network.switches)} switches, "
+        f"{' and '.join(map(format_rate, rates))}, MTU {network.mtu_bytes}"
     )
 
 
-def _command(manifest: Mapping[str, Any]) -> str:
+def _command(manifest: Manifest) -> str:
     """The command that repeats the experiment."""
-    policies = " ".join(f"--policy '{policy}'" for policy in manifest["policies"])
-    backend = " --backend fluid" if manifest["backend"] == "fluid" else ""
-    file = manifest.get("experiment_file") or f"{manifest['name']}.yaml"
-    return f"echelon run {file} {policies} --repeat {manifest['repeats']} --seed {manifest.get('seed', 0)}{backend}"
+    policies = " ".join(f"--policy '{policy}'" for policy in manifest.policies)
+    backend = " --backend fluid" if manifest.backend == "fluid" else ""
+    file = manifest.experiment_file or f"{manifest.name}.yaml"
+    return f"echelon run {file} {policies} --repeat {manifest.repeats} --seed {manifest.seed}{backend}"

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from echelonflow.errors import RunError
 from echelonflow.model import addressing
 from echelonflow.model.network import Link, Network
+from echelonflow.records.calibration import LinkCalibration
 
 if TYPE_CHECKING:
     # Choosing what to measure needs no Mininet.
@@ -91,12 +94,10 @@ def _filled(network: Network, trial: Trial) -> float:
     return trial.expected_Bps / network.capacity_Bps[trial.link.index]
 
 
-def calibrate(net: EmulatedNetwork, max_error: float = MAX_ERROR) -> list[dict[str, Any]]:
+def calibrate(net: EmulatedNetwork, max_error: float = MAX_ERROR) -> list[LinkCalibration]:
     """Measure each kind of link of a connected network.
 
-    Returns one dict a kind: "kind", "path" (the link and the pairs that filled it), "declared_Bps" and
-    "measured_Bps" (payload), "error" (signed share of the declared), "rtt_ms" (idle, median) and
-    "rtt_loaded_ms" (with full queues), "attempts", "ok". A link is measured up to four times, until
+    Returns one entry a kind. A link is measured up to four times, until
     it is within `max_error`: a neighbour on the machine that steals a core for a moment, or TCP that is
     still growing its window, is not the link's fault. So each attempt fills the link for twice as long as the one
     before, and the least error is reported. Raises RunError where packets do not get through.
@@ -106,11 +107,11 @@ def calibrate(net: EmulatedNetwork, max_error: float = MAX_ERROR) -> list[dict[s
     for trial in trials(net.network):
         # On an emulated processor a program takes seconds to start: the window must not open before it has.
         start_s = max(START_S, 2 * start_up_s * 2 * len(trial.pairs))
-        tries: list[dict[str, Any]] = []
-        while len(tries) < ATTEMPTS and not (tries and tries[-1]["ok"]):
+        tries: list[LinkCalibration] = []
+        while len(tries) < ATTEMPTS and not (tries and tries[-1].ok):
             tries.append(_measure(net, trial, start_s, max_error, lasting=2 ** len(tries)))
-        best = min(tries, key=lambda entry: abs(entry["error"]))
-        found.append({**best, "attempts": len(tries)})
+        best = min(tries, key=lambda entry: abs(entry.error))
+        found.append(msgspec.structs.replace(best, attempts=len(tries)))
     return found
 
 
@@ -121,7 +122,7 @@ def _start_up_s(net: EmulatedNetwork) -> float:
     return time.monotonic() - begin_s
 
 
-def _measure(net: EmulatedNetwork, trial: Trial, start_s: float, max_error: float, lasting: float) -> dict[str, Any]:
+def _measure(net: EmulatedNetwork, trial: Trial, start_s: float, max_error: float, lasting: float) -> LinkCalibration:
     """One measurement, `lasting` times as long as it has to be."""
     slowest_Bps = trial.expected_Bps / len(trial.pairs)
     segment = net.network.mtu_bytes
@@ -162,16 +163,16 @@ def _result(host: str, process: subprocess.Popen[str], end_s: float) -> dict[str
 
 def _summary(
     trial: Trial, received: Sequence[dict[str, float]], sent: Sequence[dict[str, float]], max_error: float
-) -> dict[str, Any]:
+) -> LinkCalibration:
     measured_Bps = math.fsum(r["received_bytes"] / r["span_s"] if r["span_s"] > 0 else 0.0 for r in received)
     error = measured_Bps / trial.expected_Bps - 1
-    return {
-        "kind": trial.link.kind,
-        "path": f"{trial.link.name} ({', '.join(f'{src} to {dst}' for src, dst in trial.pairs)})",
-        "declared_Bps": trial.expected_Bps,
-        "measured_Bps": measured_Bps,
-        "error": error,
-        "rtt_ms": max(s["rtt_s"] for s in sent) * 1e3,
-        "rtt_loaded_ms": max(s["rtt_loaded_s"] for s in sent) * 1e3,
-        "ok": abs(error) <= max_error,
-    }
+    return LinkCalibration(
+        kind=trial.link.kind,
+        path=f"{trial.link.name} ({', '.join(f'{src} to {dst}' for src, dst in trial.pairs)})",
+        declared_Bps=trial.expected_Bps,
+        measured_Bps=measured_Bps,
+        error=error,
+        rtt_ms=max(s["rtt_s"] for s in sent) * 1e3,
+        rtt_loaded_ms=max(s["rtt_loaded_s"] for s in sent) * 1e3,
+        ok=abs(error) <= max_error,
+    )

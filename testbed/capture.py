@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from echelonflow.errors import RunError
+from echelonflow.records.folder import RunFolder
+from echelonflow.records.outcome import CaptureCounts
 
 SNAP_BYTES = 96
 BUFFER_KIB = 32_768
@@ -79,27 +81,26 @@ class _Tcpdump:
 
 
 class PacketCapture:
-    """TCP packets of `hosts`, each in `directory`/`label`-<host>.pcap (headers only, nanoseconds), until `stop`.
+    """TCP packets of `hosts`, each in a file of `folder` (headers only, nanoseconds), until `stop`.
 
     Returns when every tcpdump listens; raises RunError if one does not start.
     """
 
-    def __init__(self, net: Hosts, hosts: Sequence[str], directory: Path, label: str) -> None:
+    def __init__(self, net: Hosts, hosts: Sequence[str], folder: RunFolder, label: str) -> None:
         self._dumps: list[_Tcpdump] = []
         try:
             for host in hosts:
-                self._dumps.append(_Tcpdump(net, host, directory / f"{label}-{host}.pcap"))
+                self._dumps.append(_Tcpdump(net, host, folder.capture(label, host)))
             for dump in self._dumps:
                 dump.wait_listening()
         except BaseException:
             self._kill()
             raise
 
-    def stop(self) -> dict[str, dict[str, Any]]:
+    def stop(self) -> dict[str, CaptureCounts]:
         """End the captures once they have written all they received.
 
-        Returns {host: {"file", "received", "dropped"}}: file name, packets that passed the filter, and of
-        these the lost ones. Raises RunError if a capture died before.
+        Returns what each host's capture counted. Raises RunError if a capture died before.
         """
         deadline_s = time.monotonic() + DRAIN_LIMIT_S
         waiting = list(self._dumps)
@@ -126,9 +127,9 @@ def _drained(dump: _Tcpdump) -> bool:
     return captured + dropped >= received
 
 
-def _end(dump: _Tcpdump) -> dict[str, Any]:
+def _end(dump: _Tcpdump) -> CaptureCounts:
     captured, received, dropped = dump.statistics(signal.SIGINT)
     # It says its numbers first and writes the rest of the file afterwards.
     dump.process.wait(START_LIMIT_S)
     # What it had received but never wrote is as lost as what the kernel dropped.
-    return {"file": dump.file.name, "received": received, "dropped": max(dropped, received - captured)}
+    return CaptureCounts(dump.file.name, received, max(dropped, received - captured))

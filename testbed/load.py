@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 import psutil
 
+from echelonflow.records.outcome import Load
+
 WINDOW_S = 0.5
 _IDLE = ("idle", "iowait")
 _COUNTED_ELSEWHERE = ("guest", "guest_nice")
@@ -61,17 +63,17 @@ def _share(part: float, whole: float) -> float:
     return max(part, 0.0) / whole if whole > 0 else 0.0
 
 
-def summary(samples: Sequence[Sample]) -> dict[str, float]:
+def summary(samples: Sequence[Sample]) -> Load:
     """The "load" of run.json: means over the whole time and the largest of any window."""
     windows = list(itertools.pairwise(samples))
     first, last = samples[0], samples[-1]
-    return {
-        "cpu_busy": busy_share(first, last),
-        "cpu_busy_max": max((busy_share(*window) for window in windows), default=0.0),
-        "cpu_stolen": stolen_share(first, last),
-        "switch_thread_busy": thread_share(first, last),
-        "switch_thread_busy_max": max((thread_share(*window) for window in windows), default=0.0),
-    }
+    return Load(
+        cpu_busy=busy_share(first, last),
+        cpu_busy_max=max((busy_share(*window) for window in windows), default=0.0),
+        cpu_stolen=stolen_share(first, last),
+        switch_thread_busy=thread_share(first, last),
+        switch_thread_busy_max=max((thread_share(*window) for window in windows), default=0.0),
+    )
 
 
 def free_share(window_s: float = WINDOW_S) -> float:
@@ -96,7 +98,7 @@ class LoadSampler:
         while not self._ended.wait(self._window_s):
             self._samples.append(read_sample(self._pid))
 
-    def stop(self) -> dict[str, float]:
+    def stop(self) -> Load:
         """End sampling; returns `summary` of what was seen."""
         self._ended.set()
         self._thread.join()

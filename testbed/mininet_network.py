@@ -17,6 +17,7 @@ from echelonflow.errors import InputError, RunError
 from echelonflow.model import addressing
 from echelonflow.model.network import Link, Network
 from echelonflow.model.units import TCP_IP_HEADER_BYTES
+from echelonflow.records.outcome import Classes
 from echelonflow.wire.classes import CLASSES
 from testbed import queues, socket_buffers, world
 from testbed.openvswitch import PrivateOpenVSwitch
@@ -112,13 +113,13 @@ class EmulatedNetwork:
                 )
             time.sleep(0.02)
 
-    def class_counters(self) -> dict[str, dict[str, dict[str, int]]]:
+    def class_counters(self) -> Classes:
         """What each class of each interface has sent and dropped so far; see `queues.parse_counters`."""
         shells = [
             world.run_script(queues.counter_script(i.name for i in members), pid)
             for pid, members in self._by_namespace()
         ]
-        found: dict[str, dict[str, dict[str, int]]] = {}
+        found: Classes = {}
         for shell in shells:
             found.update(queues.parse_counters(world.finish(shell, "reading class counters")))
         return found

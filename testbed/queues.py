@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from echelonflow.model.units import ETHERNET_HEADER_BYTES
+from echelonflow.records.outcome import ClassCounters, Classes
 from echelonflow.wire.classes import CLASSES, CONTROL_CLASS, FLOW_QUEUES, dscp_of_class
 
 GUARANTEED_SHARE = 0.0005
@@ -122,8 +123,8 @@ def counter_script(interfaces: Iterator[str]) -> str:
     return "".join(f"echo '@{name}'\ntc -s class show dev {name}\n" for name in interfaces)
 
 
-def parse_counters(text: str) -> dict[str, dict[str, dict[str, int]]]:
-    """Output of `counter_script` as {interface: {class: {"bytes", "packets", "drops"}}}.
+def parse_counters(text: str) -> Classes:
+    """Output of `counter_script`, by interface and class.
 
     Bytes count Ethernet headers, of every segment where a super-segment was sent; drops are those of the
     class's FIFO.
@@ -132,7 +133,7 @@ def parse_counters(text: str) -> dict[str, dict[str, dict[str, int]]]:
     for part in text.split("@")[1:]:
         name, _, shown = part.partition("\n")
         found[name] = {
-            str(int(minor, 16) - _FIRST_CLASS): {"bytes": int(sent), "packets": int(packets), "drops": int(drops)}
+            int(minor, 16) - _FIRST_CLASS: ClassCounters(int(sent), int(packets), int(drops))
             for minor, sent, packets, drops in _CLASS.findall(shown)
         }
     return found

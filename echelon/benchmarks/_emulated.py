@@ -7,7 +7,6 @@ import json
 import tempfile
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from echelon.benchmarks import Figure, Say
 from echelon.experiment.schema import Experiment
 from echelon.running import runner
 from echelonflow.errors import EXIT_FAILED, RunError
+from echelonflow.records.progress import Progress, Running
 from results.summary import Summary
 
 
@@ -33,9 +33,9 @@ def emulate(experiment: Experiment, say: Say) -> Path:
 def carry_out(experiment: Experiment, root: Path, say: Say) -> tuple[int, Summary]:
     """Run `experiment` on the emulated network into the new folder `root`; exit code, and what came out of it."""
 
-    def report(progress: dict[str, Any]) -> None:
-        if progress["stage"] == "running":
-            say(f"run {progress['run'] + 1} of {progress['of']}: {progress['policy']}")
+    def report(progress: Progress) -> None:
+        if isinstance(progress, Running):
+            say(f"run {progress.run + 1} of {progress.of}: {progress.policy}")
 
     code, summary = runner.run(experiment, root, "emulation", report)
     for reason in summary.reasons:

@@ -23,6 +23,7 @@ from echelon.benchmarks.northbound import Line
 from echelonflow.errors import RunError
 from echelonflow.model import topologies
 from echelonflow.model.addressing import ip_of
+from echelonflow.records.network_file import write_network
 from echelonflow.wire.declare import DATA_PORT, FIRST_SOURCE_PORT
 from echelonflow.wire.messages import Decide, Declare, FlowDeclaration, Ready, Release, Start
 from testbed import world
@@ -92,7 +93,7 @@ def main(folder: Path, times: int) -> list[float]:
     """Swap the policy `times` times; milliseconds each took."""
     world.enter()
     network = topologies.build("dumbbell", {"hosts": 4, "rate_bps": 1e8})
-    (folder / "network.json").write_text(json.dumps(network.to_dict()))
+    write_network(folder / "network.json", network)
     control = folder / "control.sock"
     argv = [*controller_argv("ryu", folder / "network.json", control, folder / "log"), "--policy", POLICIES[0]]
     with subprocess.Popen([sys.executable, *argv]) as controller:

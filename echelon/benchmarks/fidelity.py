@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from pathlib import Path
 
@@ -10,9 +9,10 @@ from echelon.benchmarks import Figure, Say
 from echelon.benchmarks._emulated import emulate, percentile, rows, validity
 from echelon.experiment import schema
 from echelon.places import EXPERIMENTS
-from echelonflow.records.run_record import DecisionRecord
+from echelonflow.records.decisions import read_decisions
+from echelonflow.records.folder import RunFolder
+from echelonflow.records.outcome import read_outcome
 from results.read_run import last_marks
-from results.record_json import decision_from_dict
 
 IN_FORCE_S = 0.015
 """A mark younger than this need not be on packets yet."""
@@ -58,16 +58,12 @@ def _key(flow: dict[str, str]) -> tuple[str, str, str, str, str]:
 
 def _decided_s(folder: Path) -> dict[tuple[str, str, str, str, str], float]:
     """When the last mark of every flow was decided, in the run's time."""
-    runs: dict[tuple[str, str], list[DecisionRecord]] = {}
-    for line in (folder / "decisions.jsonl").read_text().splitlines():
-        decision = json.loads(line)
-        run = decision.pop("policy"), str(decision.pop("repeat"))
-        runs.setdefault(run, []).append(decision_from_dict(decision))
-    return {
-        (*run, job, str(iteration), flow): decided_s
-        for run, decisions in runs.items()
-        for (job, iteration, flow), (_, decided_s) in last_marks(decisions).items()
-    }
+    found = {}
+    for files in RunFolder(folder).runs():
+        run = read_outcome(files.outcome)
+        for (job, iteration, flow), (_, decided_s) in last_marks(read_decisions(files.decisions)).items():
+            found[run.policy, str(run.repeat), job, str(iteration), flow] = decided_s
+    return found
 
 
 def _against_prediction(folder: Path) -> list[Figure]:

@@ -21,7 +21,10 @@ from echelon.benchmarks._paradigm_files import POLICIES, files
 from echelon.experiment import schema
 from echelon.experiment.schema import Experiment
 from echelon.running.runner import INTERRUPTED
-from echelonflow.errors import EXIT_FAILED, PolicyError, RunError
+from echelonflow.codec import read_json
+from echelonflow.errors import EXIT_FAILED, InputError, PolicyError, RunError
+from echelonflow.records.folder import RunFolder
+from echelonflow.records.manifest import read_manifest
 from results.paradigms import Cell, cells_from_dict, markdown, pairs_apart, write_cells
 from results.pictures.paradigm_plots import draw_paradigms
 from results.summary import Summary
@@ -84,12 +87,11 @@ def _measured(experiment: Experiment, parent: Path, say: Say, execute: Execute) 
 def _complete(root: Path, experiment: Experiment) -> bool:
     """Whether `root` holds this experiment as it is asked for now, with a valid run of every policy."""
     try:
-        manifest = json.loads((root / "manifest.json").read_text(encoding="utf-8"))
-        summary = json.loads((root / "summary.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        manifest = read_manifest(RunFolder(root).manifest)
+        summary = read_json(root / "summary.json")
+    except InputError:
         return False
-    same: bool = manifest["experiment"] == experiment.source
-    return same and all(cell.result.valid_runs for cell in cells_from_dict(summary))
+    return manifest.experiment == experiment.source and all(cell.result.valid_runs for cell in cells_from_dict(summary))
 
 
 def _write(found: Sequence[Cell], folder: Path) -> None:

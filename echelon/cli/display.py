@@ -4,29 +4,48 @@ from __future__ import annotations
 
 import math
 import time
-from types import TracebackType
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType, TracebackType
 
+import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as ProgressBar
 
 from echelon.experiment.schema import Experiment
+from echelonflow.records.progress import (
+    Analysing,
+    Building,
+    Calibrating,
+    Done,
+    Failed,
+    Interrupted,
+    Invalid,
+    IterationBegun,
+    Predicting,
+    Progress,
+    Running,
+    Simulating,
+    Warned,
+)
 
-_WORDS = {
-    "predicting": "predicting by fluid simulation",
-    "simulating": "simulating {policy}: {now_s:.0f} s; the last Coflow arrives at {last_s:.0f} s",
-    "building": "building {hosts} hosts, {switches} switches",
-    "calibrating": "calibrating links ({datapath} datapath)",
-    "running": "run {number} of {of}: {policy}, repeat {repeat}",
-    "iteration": "run {number} of {of}: {policy}, repeat {repeat}, iteration {iteration}",
-    "analysing": "reading packets, drawing pictures",
-    "failed": "failed: {reason}",
-    "invalid": "invalid: {reason}",
-    "warning": "warning: {reason}",
-    "interrupted": "interrupted; keeping what there is",
-    "done": "all runs done",
-}
-_ALWAYS_SAID = ("failed", "invalid", "warning", "interrupted")
+_WORDS: Mapping[type[Progress], str] = MappingProxyType(
+    {
+        Predicting: "predicting by fluid simulation",
+        Simulating: "simulating {policy}: {now_s:.0f} s; the last Coflow arrives at {last_s:.0f} s",
+        Building: "building {hosts} hosts, {switches} switches",
+        Calibrating: "calibrating links ({datapath} datapath)",
+        Running: "run {number} of {of}: {policy}, repeat {repeat}",
+        IterationBegun: "run {number} of {of}: {policy}, repeat {repeat}, iteration {iteration}",
+        Analysing: "reading packets, drawing pictures",
+        Failed: "failed: {reason}",
+        Invalid: "invalid: {reason}",
+        Warned: "warning: {reason}",
+        Interrupted: "interrupted; keeping what there is",
+        Done: "all runs done",
+    }
+)
+_ALWAYS_SAID = (Failed, Invalid, Warned, Interrupted)
 OVERHEAD_S = 2.5
 """What a run takes beside the replay itself: agents, captures, queues."""
 
@@ -43,10 +62,10 @@ class Display:
         self._console = console
         self._verbose = verbose
         columns = (TextColumn("{task.description}"), BarColumn(30), TextColumn("{task.fields[left]}"))
-        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._bar = ProgressBar(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._task = self._bar.add_task(experiment.name, total=None, left="")
         self._started_s = time.monotonic()
-        self._now: dict[str, Any] = {}
+        self._now: Running | None = None
 
     def __enter__(self) -> Display:
         self._bar.__enter__()
@@ -62,23 +81,24 @@ class Display:
     ) -> None:
         self._bar.__exit__(kind, error, trace)
 
-    def __call__(self, report: dict[str, Any]) -> None:
-        if report["stage"] == "running":
-            self._now = {"number": report["run"] + 1, **report}
-        words = _WORDS[report["stage"]].format(**{**self._now, **report})
-        if report["stage"] in ("running", "iteration"):
-            total = self._now["of"]
-            self._bar.update(self._task, total=total, completed=self._now["run"], left=self._left())
+    def __call__(self, report: Progress) -> None:
+        if isinstance(report, Running):
+            self._now = report
+        now = self._now
+        known = {} if now is None else {"number": now.run + 1, **msgspec.structs.asdict(now)}
+        words = _WORDS[type(report)].format(**{**known, **msgspec.structs.asdict(report)})
+        if now is not None and isinstance(report, Running | IterationBegun):
+            self._bar.update(self._task, total=now.of, completed=now.run, left=_left(now))
         self._bar.update(self._task, description=f"{self._experiment.name}: {words}")
-        if self._verbose or report["stage"] in _ALWAYS_SAID:
+        if self._verbose or isinstance(report, _ALWAYS_SAID):
             self._say(words)
-
-    def _left(self) -> str:
-        """Time left, from the predicted length of the runs to come."""
-        mean_s = self._now["expected_s"] + OVERHEAD_S
-        left_s = (self._now["of"] - self._now["run"]) * mean_s
-        return f"about {math.ceil(left_s)} s left"
 
     def _say(self, words: str) -> None:
         at = f"[{time.monotonic() - self._started_s:6.1f} s]"
         self._console.print(f"{at} {self._experiment.name}: {words}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _left(now: Running) -> str:
+    """Time left, from the predicted length of the runs to come."""
+    left_s = (now.of - now.run) * (now.expected_s + OVERHEAD_S)
+    return f"about {math.ceil(left_s)} s left"

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from echelon.experiment.import_jobs import import_job
-from echelon.experiment.notes import JobNotes
 from echelon.experiment.options import bind
 from echelon.experiment.specs import JobSpec
 from echelonflow import plugins
 from echelonflow.errors import InputError
 from echelonflow.model.dag import JobDag
+from echelonflow.records.manifest import JobNotes
 from traffic.workloads import paradigms, profile, scaling
 
 PROFILES = Path(profile.__file__).parent / "profiles"

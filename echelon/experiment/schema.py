@@ -17,7 +17,6 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from echelon.experiment.jobs import build_dag
-from echelon.experiment.notes import JobNotes
 from echelon.experiment.options import bind
 from echelon.experiment.specs import EmulationSpec, ExperimentSpec, JobSpec, TraceSpec
 from echelon.experiment.trace_jobs import build_trace
@@ -28,6 +27,7 @@ from echelonflow.model.coflow_trace import CoflowTrace
 from echelonflow.model.dag import Job
 from echelonflow.model.network import Network
 from echelonflow.model.units import parse_duration_s
+from echelonflow.records.manifest import JobNotes
 from echelonflow.scheduling import policies
 from results.verdict import Limits
 from simulator.realism import EXACT, Realism

@@ -1,14 +1,13 @@
 """What happens inside the private world: `python -m echelon.running.emulator DIR`.
 
-Builds the network, starts the controller, calibrates, then replays every run that `orders.json` asks
-for and leaves its raw records in DIR. Progress goes to standard output, one JSON object a line. It is
+Builds the network, starts the controller, calibrates, then replays every run that `assignment.json`
+asks for and leaves its raw records in DIR. Progress goes to standard output, one JSON object a line. It is
 process 1 of its world: when it ends, however it ends, the kernel ends everything that it started.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
 import subprocess
 import sys
@@ -16,14 +15,30 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from controller.launch import controller_argv
 from echelon.running.coordinator_line import CoordinatorLine
 from echelonflow.errors import EXIT_FAILED, EXIT_VALID, EchelonError, RunError
-from echelonflow.model.dag import Job, job_from_dict
-from echelonflow.model.network import Network
-from echelonflow.records.folder import RunFolder, label
+from echelonflow.model.dag import Job
+from echelonflow.records.agent_log import last_iteration
+from echelonflow.records.assignment import AssignedRun, Assignment, read_assignment
+from echelonflow.records.calibration import Calibration, write_calibration
+from echelonflow.records.folder import RunFiles, RunFolder, label
+from echelonflow.records.network_file import write_network
+from echelonflow.records.outcome import Classes, ClockReading, RunOutcome, write_outcome
+from echelonflow.records.plan import write_plan
+from echelonflow.records.progress import (
+    Building,
+    Calibrating,
+    Done,
+    Failed,
+    Interrupted,
+    Invalid,
+    IterationBegun,
+    Progress,
+    Running,
+    progress_line,
+)
 from echelonflow.wire.messages import Begin, End
 from testbed import world
 from testbed.calibrate import calibrate
@@ -31,7 +46,7 @@ from testbed.capture import PacketCapture
 from testbed.load import LoadSampler
 from testbed.mininet_network import EmulatedNetwork
 from testbed.openvswitch import PrivateOpenVSwitch
-from traffic.agent.plan import write_plan
+from traffic.agent.plan import make_plan
 
 START_LIMIT_S = 60.0
 """For the controller and the switches to be there, on a machine that is slow and has compiled nothing yet."""
@@ -41,51 +56,19 @@ FIRST = ("nice", "-n", "-10")
 """Agents go before other work on the machine: their sleeps stand for computation, and must end in time."""
 
 
-@dataclass(frozen=True)
-class Orders:
-    """orders.json: what to run, in this order."""
-
-    folder: RunFolder
-    network: Network
-    jobs: tuple[Job, ...]
-    calibrate: bool
-    runs: tuple[dict[str, Any], ...]
-    """Each: run_index, policy, repeat, enforcer, expected_s (fluid prediction of the run's length)."""
-    datapath: str
-    tso: bool | None
-    congestion_control: str
-    framework: str
-    progress_interval_s: float
-    max_link_error: float
-
-    @staticmethod
-    def read(folder: RunFolder) -> Orders:
-        data = json.loads(folder.orders.read_text())
-        return Orders(
-            folder=folder,
-            network=Network.from_dict(json.loads(folder.network.read_text())),
-            jobs=tuple(job_from_dict(job) for job in data["jobs"]),
-            calibrate=data["calibrate"],
-            runs=tuple(data["runs"]),
-            datapath=data["datapath"],
-            tso=data["tso"],
-            congestion_control=data["congestion_control"],
-            framework=data["framework"],
-            progress_interval_s=data["progress_interval_s"],
-            max_link_error=data["max_link_error"],
-        )
-
-
-def say(**progress: Any) -> None:
+def say(report: Progress) -> None:
     """One line of progress for whoever started us."""
-    print(json.dumps(progress), flush=True)
+    sys.stdout.buffer.write(progress_line(report))
+    sys.stdout.buffer.flush()
 
 
 @dataclass
 class Emulation:
     """The standing parts of an emulation: they outlive single runs."""
 
-    orders: Orders
+    folder: RunFolder
+    assignment: Assignment
+    jobs: tuple[Job, ...]
     ovs: PrivateOpenVSwitch
     net: EmulatedNetwork
     controller: subprocess.Popen[bytes]
@@ -103,60 +86,60 @@ class Emulation:
             host = min(dead, key=lambda host: dead[host])
             raise RunError(f"the agent on {host} died (exit {dead[host]}); see logs/agent-{host}.log")
 
-    def run(self, order: dict[str, Any]) -> None:
+    def run(self, assigned: AssignedRun) -> None:
         """Carry out one run; its raw records are on disk afterwards, also when it fails (RunError)."""
-        name = label(order["policy"], order["repeat"])
-        raw = self.orders.folder.raw(name)
-        (raw / "agents").mkdir(parents=True)
-        result: dict[str, Any] = {
-            "policy": order["policy"], "repeat": order["repeat"], "run_index": order["run_index"], "label": name,
-            "enforcer": order["enforcer"], "completed": False, "failure": None, "zero_monotonic_s": None,
-            "clock": [_clocks()],
-        }  # fmt: skip
+        outcome = RunOutcome(
+            policy=assigned.policy,
+            repeat=assigned.repeat,
+            run_index=assigned.run_index,
+            label=label(assigned.policy, assigned.repeat),
+            enforcer=assigned.enforcer,
+            clock=[_clocks()],
+        )
+        files = self.folder.run(outcome.label)
+        files.agents.mkdir(parents=True)
         try:
-            self._replay(order, raw, result)
-            result["completed"] = True
+            self._replay(assigned, files, outcome)
+            outcome.completed = True
         except BaseException as error:
-            result["failure"] = str(error) or type(error).__name__
+            outcome.failure = str(error) or type(error).__name__
             raise
         finally:
-            result["clock"].append(_clocks())
-            (raw / "run.json").write_text(json.dumps(result, indent=1))
+            outcome.clock.append(_clocks())
+            write_outcome(files.outcome, outcome)
 
-    def _replay(self, order: dict[str, Any], raw: Path, result: dict[str, Any]) -> None:
-        orders = self.orders
-        plan = raw / "plan.json"
-        write_plan(plan, orders.jobs, orders.network, order["run_index"], orders.progress_interval_s)
-        hosts = [h for h in orders.network.hosts if any(h in job.placement for job in orders.jobs)]
+    def _replay(self, assigned: AssignedRun, files: RunFiles, outcome: RunOutcome) -> None:
+        network = self.assignment.network
+        plan = make_plan(self.jobs, network, assigned.run_index, self.assignment.progress_interval_s)
+        write_plan(files.plan, plan)
+        hosts = [h for h in network.hosts if any(h in job.placement for job in self.jobs)]
         before = self.net.class_counters()
-        capture = PacketCapture(self.net, hosts, orders.folder.pcap, result["label"])
+        capture = PacketCapture(self.net, hosts, self.folder, outcome.label)
         load = LoadSampler(self.ovs.vswitchd_pid)
         try:
-            self.line.send(
-                Begin(result["label"], order["policy"], order["enforcer"], len(hosts), str(raw / "decisions.jsonl"))
-            )
-            self._start_agents(hosts, plan, raw)
+            self.line.send(Begin(outcome.label, assigned.policy, assigned.enforcer, len(hosts), str(files.decisions)))
+            self._start_agents(hosts, files)
             ready = self.line.wait_for("ready", 30.0, self.check)
-            result["zero_monotonic_s"] = float(ready.detail)
-            self.line.wait_for("done", order["expected_s"] * 3 + 30.0, _Watch(self, raw / "agents", hosts[0]))
+            outcome.zero_monotonic_s = float(ready.detail)
+            self.line.wait_for("done", assigned.expected_s * 3 + 30.0, _Watch(self, files.agent(hosts[0])))
             self._end_agents()
             self.line.send(End())
             self.line.wait_for("ended", 10.0, self.check)
         finally:
-            result["load"] = load.stop()
+            outcome.load = load.stop()
             self._end_agents()
-            result["captures"] = capture.stop()
-            result["classes"] = _difference(self.net.class_counters(), before)
+            outcome.captures = capture.stop()
+            outcome.classes = _difference(self.net.class_counters(), before)
 
-    def _start_agents(self, hosts: list[str], plan: Path, raw: Path) -> None:
+    def _start_agents(self, hosts: list[str], files: RunFiles) -> None:
         for host in hosts:
-            with (self.orders.folder.logs / f"agent-{host}.log").open("ab") as log:
+            with (self.folder.logs / f"agent-{host}.log").open("ab") as log:
                 self.agents[host] = self.net.popen(
                     host,
                     [
-                        *FIRST, sys.executable, "-m", "traffic.agent", "--plan", str(plan), "--host", host,
-                        "--socket", str(self.orders.folder.control_socket),
-                        "--records", str(raw / "agents" / f"{host}.jsonl"),
+                        *FIRST, sys.executable, "-m", "traffic.agent", "--plan", str(files.plan), "--host", host,
+                        "--socket", str(self.folder.control_socket),
+                        "--records", str(files.agent(host)),
                     ],
                     stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                 )  # fmt: skip
@@ -174,40 +157,31 @@ class Emulation:
 class _Watch:
     """Called while a run goes on: checks that all live, and says when the first host enters an iteration."""
 
-    def __init__(self, emulation: Emulation, records: Path, host: str) -> None:
+    def __init__(self, emulation: Emulation, log: Path) -> None:
         self._emulation = emulation
-        self._file = records / f"{host}.jsonl"
+        self._log = log
         self._iteration = -1
         self._due_s = time.monotonic() + WATCH_S
 
     def __call__(self) -> None:
         self._emulation.check()
-        if time.monotonic() < self._due_s or not self._file.exists():
+        if time.monotonic() < self._due_s:
             return
         self._due_s = time.monotonic() + WATCH_S
-        with self._file.open("rb") as file:
-            file.seek(max(self._file.stat().st_size - 4096, 0))
-            lines = file.read().splitlines()
-        for line in reversed(lines):
-            with contextlib.suppress(ValueError, KeyError):
-                iteration = int(json.loads(line)["iteration"])
-                if iteration > self._iteration:
-                    self._iteration = iteration
-                    say(stage="iteration", iteration=iteration)
-                return
+        iteration = last_iteration(self._log)
+        if iteration is not None and iteration > self._iteration:
+            self._iteration = iteration
+            say(IterationBegun(iteration))
 
 
-def _clocks() -> dict[str, float]:
-    return {"monotonic_s": time.monotonic(), "realtime_s": time.time()}
+def _clocks() -> ClockReading:
+    return ClockReading(time.monotonic(), time.time())
 
 
-def _difference(after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+def _difference(after: Classes, before: Classes) -> Classes:
     """Counters of a run: those after it less those before it."""
     return {
-        interface: {
-            c: {key: value - before[interface][c][key] for key, value in counters.items()}
-            for c, counters in classes.items()
-        }
+        interface: {number: counters.since(before[interface][number]) for number, counters in classes.items()}
         for interface, classes in after.items()
     }
 
@@ -219,9 +193,8 @@ def check_controller(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def _controller(orders: Orders) -> Iterator[subprocess.Popen[bytes]]:
-    folder = orders.folder
-    argv = controller_argv(orders.framework, folder.network, folder.control_socket, folder.logs / "controller.log")
+def _controller(folder: RunFolder, framework: str) -> Iterator[subprocess.Popen[bytes]]:
+    argv = controller_argv(framework, folder.network, folder.control_socket, folder.logs / "controller.log")
     with (folder.logs / "controller.out").open("ab") as log:
         process = subprocess.Popen([sys.executable, *argv], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
     try:
@@ -236,62 +209,57 @@ def _controller(orders: Orders) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @contextlib.contextmanager
-def standing(orders: Orders) -> Iterator[Emulation]:
+def standing(folder: RunFolder, assignment: Assignment) -> Iterator[Emulation]:
     """Open vSwitch, controller and network, connected to each other."""
-    say(stage="building", hosts=len(orders.network.hosts), switches=len(orders.network.switches))
-    folder = orders.folder
+    network = assignment.network
+    say(Building(len(network.hosts), len(network.switches)))
+    write_network(folder.network, network)
     with contextlib.ExitStack() as stack:
-        controller = stack.enter_context(_controller(orders))
-        ovs = stack.enter_context(PrivateOpenVSwitch(folder.root, folder.logs, orders.datapath, orders.tso))
-        net = stack.enter_context(EmulatedNetwork(orders.network, ovs, congestion_control=orders.congestion_control))
+        controller = stack.enter_context(_controller(folder, assignment.framework))
+        ovs = stack.enter_context(PrivateOpenVSwitch(folder.root, folder.logs, assignment.datapath, assignment.tso))
+        net = stack.enter_context(EmulatedNetwork(network, ovs, congestion_control=assignment.congestion_control))
         line = CoordinatorLine(folder.control_socket, START_LIMIT_S, lambda: check_controller(controller))
         stack.callback(line.close)
-        emulation = Emulation(orders, ovs, net, controller, line)
+        jobs = tuple(placed.job() for placed in assignment.jobs)
+        emulation = Emulation(folder, assignment, jobs, ovs, net, controller, line)
         line.wait_for("switches", START_LIMIT_S, emulation.check)
         yield emulation
 
 
 def _calibrate(emulation: Emulation) -> str | None:
     """Measure every kind of link, into calibration.json; None, or why it makes no sense to go on."""
-    ovs, orders = emulation.ovs, emulation.orders
-    say(stage="calibrating", datapath=ovs.datapath, tso=ovs.tso)
-    links = calibrate(emulation.net, orders.max_link_error)
-    facts = {"datapath": ovs.datapath, "tso": ovs.tso, "openvswitch": ovs.version}
-    orders.folder.calibration.write_text(json.dumps({"links": links, **facts}, indent=1))
-    worst = max(links, key=lambda link: abs(link["error"]))
-    if abs(worst["error"]) <= orders.max_link_error:
+    ovs, most = emulation.ovs, emulation.assignment.max_link_error
+    say(Calibrating(ovs.datapath, ovs.tso))
+    links = tuple(calibrate(emulation.net, most))
+    calibration = Calibration(links=links, datapath=ovs.datapath, tso=ovs.tso, openvswitch=ovs.version)
+    write_calibration(emulation.folder.calibration, calibration)
+    worst = calibration.worst
+    if abs(worst.error) <= most:
         return None
-    return f"{worst['kind']} links carry {worst['error']:+.1%} of what they declare; see calibration.json"
+    return f"{worst.kind} links carry {worst.error:+.1%} of what they declare; see calibration.json"
 
 
 def main(argv: list[str]) -> int:
-    """Carry out DIR/orders.json; returns an exit code."""
+    """Carry out DIR/assignment.json; returns an exit code."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_FAILED))
     folder = RunFolder(Path(argv[0]).resolve())
     world.enter()
-    orders = Orders.read(folder)
     try:
-        with standing(orders) as emulation:
-            if orders.calibrate and (reason := _calibrate(emulation)) is not None:
-                say(stage="invalid", reason=reason)
+        assignment = read_assignment(folder.assignment)
+        with standing(folder, assignment) as emulation:
+            if assignment.calibrate and (reason := _calibrate(emulation)) is not None:
+                say(Invalid(reason))
                 return EXIT_VALID
-            for number, order in enumerate(orders.runs):
-                say(
-                    stage="running",
-                    run=number,
-                    of=len(orders.runs),
-                    policy=order["policy"],
-                    repeat=order["repeat"],
-                    expected_s=order["expected_s"],
-                )
-                emulation.run(order)
+            for number, run in enumerate(assignment.runs):
+                say(Running(number, len(assignment.runs), run.policy, run.repeat, run.expected_s))
+                emulation.run(run)
     except EchelonError as error:
-        say(stage="failed", reason=str(error))
+        say(Failed(str(error)))
         return EXIT_FAILED
     except KeyboardInterrupt:
-        say(stage="interrupted")
+        say(Interrupted())
         return EXIT_FAILED
-    say(stage="done")
+    say(Done())
     return EXIT_VALID
 
 

@@ -8,46 +8,42 @@ import platform
 import subprocess
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from echelon.experiment.schema import Experiment
-from echelonflow.model.dag import job_to_dict
+from echelonflow.records.manifest import Manifest, TraceFacts
+from echelonflow.records.placed_job import PlacedJob
 
 _PACKAGES = ("numpy", "scipy", "mininet", "ryu", "os-ken", "eventlet", "scapy", "matplotlib")
 
 
-def manifest(experiment: Experiment, backend: str, machine: dict[str, Any]) -> dict[str, Any]:
+def manifest(experiment: Experiment, backend: Literal["emulation", "fluid"], machine: dict[str, Any]) -> Manifest:
     """The manifest of a run of `experiment`; `machine` holds what only the backend knows."""
-    return {
-        "name": experiment.name,
-        "title": experiment.title,
-        "backend": backend,
-        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "experiment_file": experiment.path.name,
-        "experiment": experiment.source,
-        "policies": list(experiment.policies),
-        "repeats": experiment.repeats,
-        "seed": experiment.seed,
-        "time_unit_s": experiment.time_unit_s,
-        "jobs": [job_to_dict(job) for job in experiment.jobs],
-        "trace": _trace(experiment),
-        "notes": [note.to_dict() for note in experiment.notes],
-        "network": experiment.network.to_dict(),
-        "link_capacity_Bps": dict(
-            zip((link.name for link in experiment.network.links), experiment.network.capacity_Bps, strict=True)
-        ),
-        "limits": experiment.limits.to_dict(),
-        "congestion_control": experiment.emulation.congestion_control if backend == "emulation" else None,
-        "framework": experiment.emulation.framework if backend == "emulation" else None,
-        "git": git_revision(),
-        "versions": versions(),
-        "machine": {"cpus": os.cpu_count(), **machine},
-    }
-
-
-def _trace(experiment: Experiment) -> dict[str, Any] | None:
-    trace = experiment.trace
-    return None if trace is None else {"file": trace.name, "coflows": trace.coflows, "flows": trace.flows}
+    emulated = backend == "emulation"
+    network, trace = experiment.network, experiment.trace
+    return Manifest(
+        name=experiment.name,
+        title=experiment.title,
+        backend=backend,
+        started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        experiment_file=experiment.path.name,
+        experiment=experiment.source,
+        policies=experiment.policies,
+        repeats=experiment.repeats,
+        seed=experiment.seed,
+        time_unit_s=experiment.time_unit_s,
+        jobs=tuple(map(PlacedJob.of, experiment.jobs)),
+        trace=None if trace is None else TraceFacts(trace.name, trace.coflows, trace.flows),
+        notes=experiment.notes,
+        network=network,
+        link_capacity_Bps=dict(zip((link.name for link in network.links), network.capacity_Bps, strict=True)),
+        limits=experiment.limits.to_dict(),
+        congestion_control=experiment.emulation.congestion_control if emulated else None,
+        framework=experiment.emulation.framework if emulated else None,
+        git=git_revision(),
+        versions=versions(),
+        machine={"cpus": os.cpu_count(), **machine},
+    )
 
 
 def versions() -> dict[str, str]:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from controller.deadline import deadline
 from echelon.experiment.schema import Experiment
@@ -21,24 +19,36 @@ from echelon.running import capacity
 from echelon.running.manifest import manifest
 from echelonflow.errors import EXIT_FAILED, EXIT_INVALID, EXIT_VALID, InputError, RunError
 from echelonflow.model.coflow_trace import CoflowTrace, TraceRecord
-from echelonflow.model.dag import job_to_dict
 from echelonflow.model.network import Network
 from echelonflow.model.units import parse_duration_s
+from echelonflow.records.assignment import AssignedRun, Assignment, write_assignment
 from echelonflow.records.folder import RunFolder
+from echelonflow.records.manifest import write_manifest
+from echelonflow.records.placed_job import PlacedJob
+from echelonflow.records.progress import (
+    Analysing,
+    Done,
+    Failed,
+    Interrupted,
+    Invalid,
+    Predicting,
+    Report,
+    Simulating,
+    Warned,
+    parse_progress,
+)
 from echelonflow.records.run_record import RunRecord
+from echelonflow.records.runs import save_runs
 from echelonflow.scheduling import policies, user_file
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
 from results.coflows import save_coflow_runs
 from results.folder import Summary, analyse
-from results.record_json import save_runs
 from simulator.fluid import simulate
 from simulator.trace import simulate_trace
 
-Report = Callable[[dict[str, Any]], None]
-"""Is told of progress: {"stage": ..., ...}."""
-
+Backend = Literal["emulation", "fluid"]
 INTERRUPTED = "interrupted"
 """What failure.txt says of an experiment that was interrupted."""
 _SAY_EVERY_S = 1.0
@@ -55,7 +65,7 @@ def default_folder(experiment: Experiment, parent: Path = Path("results/runs")) 
 
 
 def run(
-    experiment: Experiment, root: Path, backend: str, report: Report, *, pictures: bool = True
+    experiment: Experiment, root: Path, backend: Backend, report: Report, *, pictures: bool = True
 ) -> tuple[int, Summary]:
     """Run `experiment` into the new folder `root`; returns the exit code and what was found.
 
@@ -64,7 +74,7 @@ def run(
     """
     if experiment.trace is not None:
         return _run_trace(experiment, experiment.trace, root, backend, report, pictures=pictures)
-    report({"stage": "predicting"})
+    report(Predicting())
     predictions = {name: predict(experiment, name) for name in experiment.policies}
     machine: dict[str, Any] = {}
     if backend == "emulation":
@@ -74,17 +84,17 @@ def run(
         machine = preflight.machine_facts()
         too_much = capacity.warning(experiment.network, capacity.recall(capacity.store()))
         if too_much is not None:
-            report({"stage": "warning", "reason": too_much})
+            report(Warned(too_much))
     folder = _create(root)
-    folder.manifest.write_text(json.dumps(manifest(experiment, backend, machine), indent=1))
-    save_runs(folder.root / "prediction.json", list(predictions.values()))
+    write_manifest(folder.manifest, manifest(experiment, backend, machine))
+    save_runs(folder.prediction, list(predictions.values()))
     if backend == "fluid":
-        save_runs(folder.root / "runs.json", list(predictions.values()))
+        save_runs(folder.simulated_runs, list(predictions.values()))
         return EXIT_VALID, analyse(folder.root, pictures=pictures)
     failure = _emulate(experiment, folder, predictions, report)
     if failure is not None:
         folder.failure.write_text(failure + "\n")
-    report({"stage": "analysing"})
+    report(Analysing())
     summary = analyse(folder.root, pictures=pictures)
     return exit_code(folder.root, summary), summary
 
@@ -119,7 +129,7 @@ def _loaded(policy: str) -> Policy:
 
 
 def _run_trace(
-    experiment: Experiment, trace: CoflowTrace, root: Path, backend: str, report: Report, *, pictures: bool
+    experiment: Experiment, trace: CoflowTrace, root: Path, backend: Backend, report: Report, *, pictures: bool
 ) -> tuple[int, Summary]:
     """Simulate the experiment's Coflows under every policy, once: nothing in it is random."""
     if backend != "fluid":
@@ -129,7 +139,7 @@ def _run_trace(
         )
     records = [_simulated(experiment, trace, policy, report) for policy in experiment.policies]
     folder = _create(root)
-    folder.manifest.write_text(json.dumps(manifest(experiment, backend, {}), indent=1))
+    write_manifest(folder.manifest, manifest(experiment, backend, {}))
     save_coflow_runs(folder.root, trace, records)
     return EXIT_VALID, analyse(folder.root, pictures=pictures)
 
@@ -142,9 +152,9 @@ def _simulated(experiment: Experiment, trace: CoflowTrace, policy: str, report: 
         nonlocal said_s
         if time.monotonic() >= said_s + _SAY_EVERY_S:
             said_s = time.monotonic()
-            report({"stage": "simulating", "policy": policy, "now_s": now_s, "last_s": last_s})
+            report(Simulating(policy, now_s, last_s))
 
-    report({"stage": "simulating", "policy": policy, "now_s": 0.0, "last_s": last_s})
+    report(Simulating(policy, 0.0, last_s))
     return simulate_trace(trace, experiment.network, _loaded(policy), on_progress=progress, realism=experiment.realism)
 
 
@@ -160,30 +170,23 @@ def _create(root: Path) -> RunFolder:
 
 
 def _make_parts(folder: RunFolder) -> None:
-    for path in (folder.root, folder.logs, folder.pcap, folder.root / "raw"):
+    for path in (folder.root, folder.logs, folder.pcap, folder.raw):
         path.mkdir(parents=True, exist_ok=True)
 
 
-def _runs(experiment: Experiment, predictions: dict[str, RunRecord]) -> list[dict[str, Any]]:
+def _runs(experiment: Experiment, predictions: dict[str, RunRecord]) -> tuple[AssignedRun, ...]:
     """All runs, repeat by repeat, the policies of a repeat in an order drawn by the seed.
 
     Policies take turns so that a machine that slows down in the course of an hour slows all of them.
     """
-    runs: list[dict[str, Any]] = []
+    runs: list[AssignedRun] = []
     for repeat in range(experiment.repeats):
         turn = list(experiment.policies)
         random.Random(experiment.seed * 1_000_003 + repeat).shuffle(turn)
         for policy in turn:
-            runs.append(
-                {
-                    "run_index": len(runs),
-                    "policy": policy,
-                    "repeat": repeat,
-                    "enforcer": experiment.enforcer_of(policy),
-                    "expected_s": max(c.finish_s for c in predictions[policy].computes),
-                }
-            )
-    return runs
+            expected_s = max(c.finish_s for c in predictions[policy].computes)
+            runs.append(AssignedRun(len(runs), policy, repeat, experiment.enforcer_of(policy), expected_s))
+    return tuple(runs)
 
 
 def _emulate(
@@ -191,78 +194,66 @@ def _emulate(
 ) -> str | None:
     """Run the emulation to its end; returns None, or why it failed. Interrupts end it, and keep what there is."""
     emulation = experiment.emulation
-    orders = {
-        "jobs": [job_to_dict(job) for job in experiment.jobs],
-        "runs": _runs(experiment, predictions),
-        "calibrate": True,
-        "datapath": emulation.datapath,
-        "tso": emulation.tso,
-        "congestion_control": emulation.congestion_control,
-        "framework": emulation.framework,
-        "progress_interval_s": parse_duration_s(emulation.progress_interval),
-        "max_link_error": experiment.limits.max_link_error,
-    }
-    return _in_world(orders, experiment.network, folder, report)
+    assignment = Assignment(
+        network=experiment.network,
+        jobs=tuple(map(PlacedJob.of, experiment.jobs)),
+        runs=_runs(experiment, predictions),
+        datapath=emulation.datapath,
+        tso=emulation.tso,
+        congestion_control=emulation.congestion_control,
+        framework=emulation.framework,
+        progress_interval_s=parse_duration_s(emulation.progress_interval),
+        max_link_error=experiment.limits.max_link_error,
+    )
+    return _in_world(assignment, folder, report)
 
 
 def only_build(network: Network, folder: RunFolder) -> str | None:
     """Bring `network` up, connected to its controller, and down again; None, or why that failed."""
     _make_parts(folder)
-    orders = {
-        "jobs": [], "runs": [], "calibrate": False, "datapath": "auto", "tso": None, "congestion_control": "cubic",
-        "framework": "ryu", "progress_interval_s": 0.05, "max_link_error": 1.0,
-    }  # fmt: skip
-    return _in_world(orders, network, folder, lambda _: None)
+    return _in_world(Assignment(network=network, calibrate=False), folder, lambda _: None)
 
 
-def _in_world(orders: dict[str, Any], network: Network, folder: RunFolder, report: Report) -> str | None:
+def _in_world(assignment: Assignment, folder: RunFolder, report: Report) -> str | None:
     from testbed import world
 
-    folder.orders.write_text(json.dumps(orders))
-    folder.network.write_text(json.dumps(network.to_dict()))
-    failure: str | None = "the emulation ended without saying why; see logs/inside.log"
+    write_assignment(folder.assignment, assignment)
+    failure: str | None = "the emulation ended without saying why; see logs/emulator.log"
+    argv = [sys.executable, "-m", "echelon.running.emulator", str(folder.root)]
     with world.machine_lock():
-        inside = world.spawn(
-            [sys.executable, "-m", "echelon.running.emulator", str(folder.root)], folder.logs / "inside.log"
-        )
+        emulator = world.spawn(argv, folder.logs / "emulator.log")
         try:
-            assert inside.stdout is not None
-            for line in inside.stdout:
-                progress = _parse(line)
+            assert emulator.stdout is not None
+            for line in emulator.stdout:
+                progress = parse_progress(line)
                 if progress is None:
                     continue
                 report(progress)
-                if progress["stage"] in ("done", "invalid"):
+                if isinstance(progress, Done | Invalid):
                     failure = None
-                elif progress["stage"] in ("failed", "interrupted"):
-                    failure = str(progress.get("reason", progress["stage"]))
+                elif isinstance(progress, Failed):
+                    failure = progress.reason
+                elif isinstance(progress, Interrupted):
+                    failure = INTERRUPTED
         except KeyboardInterrupt:
             failure = INTERRUPTED
-            report({"stage": "interrupted"})
+            report(Interrupted())
         finally:
-            _end(inside)
+            _end(emulator)
     return failure
 
 
-def _parse(line: bytes) -> dict[str, Any] | None:
-    with contextlib.suppress(ValueError):
-        progress = json.loads(line)
-        if isinstance(progress, dict) and "stage" in progress:
-            return progress
-    return None
-
-
-def _end(inside: subprocess.Popen[bytes]) -> None:
+def _end(emulator: subprocess.Popen[bytes]) -> None:
     """End the world: ask, wait for it to write its records, then let the kernel end all of it."""
-    if inside.poll() is None:
+    if emulator.poll() is None:
         with contextlib.suppress(ProcessLookupError):
-            inside.send_signal(signal.SIGINT)
+            emulator.send_signal(signal.SIGINT)
     try:
-        inside.wait(10.0)
+        emulator.wait(10.0)
     except subprocess.TimeoutExpired:
-        inside.kill()
-        inside.wait()
+        emulator.kill()
+        emulator.wait()
     except KeyboardInterrupt:
-        inside.kill()
-        inside.wait()
+        emulator.kill()
+        emulator.wait()
         raise RunError("interrupted twice; the emulation was ended at once") from None

@@ -360,33 +360,6 @@ def check_members(job_dag: JobDag, named: Mapping[str, str]) -> None:
             raise InputError(f"transfer {transfer!r} names group {name!r}, but is listed by group {group!r}")
 
 
-def job_to_dict(job: Job) -> dict[str, Any]:
-    """The JSON form of a placed job, as plans and manifests carry it."""
-    return {
-        "name": job.name,
-        "dag": to_dict(job.dag),
-        "placement": list(job.placement),
-        "iterations": job.iterations,
-        "weight": job.weight,
-        "start_s": job.start_s,
-    }
-
-
-def job_from_dict(data: Mapping[str, Any]) -> Job:
-    """Read the JSON form of a placed job (InputError where it is malformed)."""
-    try:
-        return Job(
-            name=data["name"],
-            dag=from_dict(data["dag"]),
-            placement=tuple(data["placement"]),
-            iterations=data["iterations"],
-            weight=data["weight"],
-            start_s=data["start_s"],
-        )
-    except (KeyError, TypeError) as error:
-        raise InputError(f"not a placed job: {error!r}") from error
-
-
 def _check_steps(job_dag: JobDag) -> None:
     known = job_dag.place.keys()
     if len(known) != len(job_dag.steps):

@@ -6,7 +6,6 @@ its forwarding rules from it. Topologies (`echelonflow.model.topologies`, one fi
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -100,25 +99,6 @@ class Network:
     def capacity_Bps(self) -> tuple[float, ...]:
         """Payload bytes per second of each link, in the order of `links`."""
         return tuple(payload_rate_Bps(link.rate_bps, self.mtu_bytes) for link in self.links)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form; `from_dict` reads it back."""
-        return dataclasses.asdict(self)
-
-    @staticmethod
-    def from_dict(data: dict[str, Any]) -> Network:
-        """Read the JSON form (InputError where it is malformed)."""
-        try:
-            return Network(
-                name=data["name"],
-                hosts=tuple(data["hosts"]),
-                switches=tuple(data["switches"]),
-                cables=tuple(Cable(**cable) for cable in data["cables"]),
-                mtu_bytes=data["mtu_bytes"],
-                parameters=data["parameters"],
-            )
-        except (KeyError, TypeError) as error:
-            raise InputError(f"not a network description: {error!r}") from error
 
     @cached_property
     def _neighbours(self) -> dict[str, list[Link]]:

@@ -18,6 +18,39 @@ def label(policy: str, repeat: int) -> str:
 
 
 @dataclass(frozen=True)
+class RunFiles:
+    """Paths of the raw records of one emulated run."""
+
+    root: Path
+
+    @property
+    def plan(self) -> Path:
+        return self.root / "plan.json"
+
+    @property
+    def outcome(self) -> Path:
+        """What the emulator says of the run when it has ended."""
+        return self.root / "run.json"
+
+    @property
+    def agents(self) -> Path:
+        return self.root / "agents"
+
+    def agent(self, host: str) -> Path:
+        """The log of the agent on `host`."""
+        return self.agents / f"{host}.jsonl"
+
+    @property
+    def decisions(self) -> Path:
+        return self.root / "decisions.jsonl"
+
+    @property
+    def events(self) -> Path:
+        """Everything that happened to the coordinator, in order."""
+        return self.root / "events.jsonl"
+
+
+@dataclass(frozen=True)
 class RunFolder:
     """Paths in the folder of one `echelon run`."""
 
@@ -28,9 +61,9 @@ class RunFolder:
         return self.root / "manifest.json"
 
     @property
-    def orders(self) -> Path:
-        """What the inside of the world has to do: written by the runner, read by `echelon.running.emulator`."""
-        return self.root / "orders.json"
+    def assignment(self) -> Path:
+        """What the emulator has to do: written by the runner, read inside the private world."""
+        return self.root / "assignment.json"
 
     @property
     def failure(self) -> Path:
@@ -44,6 +77,21 @@ class RunFolder:
     @property
     def calibration(self) -> Path:
         return self.root / "calibration.json"
+
+    @property
+    def prediction(self) -> Path:
+        """The fluid simulation of every policy."""
+        return self.root / "prediction.json"
+
+    @property
+    def simulated_runs(self) -> Path:
+        """The runs of an experiment that was simulated."""
+        return self.root / "runs.json"
+
+    @property
+    def coflow_runs(self) -> Path:
+        """The simulated runs of a trace of Coflows."""
+        return self.root / "coflow-runs.json"
 
     @property
     def control_socket(self) -> Path:
@@ -61,6 +109,20 @@ class RunFolder:
     def pcap(self) -> Path:
         return self.root / "pcap"
 
-    def raw(self, run_label: str) -> Path:
-        """Folder of one run's raw records."""
-        return self.root / "raw" / run_label
+    def capture(self, run_label: str, host: str) -> Path:
+        """What was captured at `host` in one run."""
+        return self.pcap / f"{run_label}-{host}.pcap"
+
+    @property
+    def raw(self) -> Path:
+        """Folder of all runs' raw records."""
+        return self.root / "raw"
+
+    def run(self, run_label: str) -> RunFiles:
+        """One run's raw records."""
+        return RunFiles(self.raw / run_label)
+
+    def runs(self) -> list[RunFiles]:
+        """The raw records of every run that has said how it ended."""
+        found = (RunFiles(path.parent) for path in self.raw.glob("*/run.json") if path.stat().st_size > 0)
+        return sorted(found, key=lambda run: run.root.name)

@@ -7,20 +7,22 @@ not one of these messages with exactly its fields, so a peer's mistake is named 
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import types
+import re
 import typing
-from dataclasses import dataclass
-from typing import Any
 
+import msgspec
+
+from echelonflow.codec import explain
 from echelonflow.errors import InputError
 
 PROTOCOL_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
-class FlowDeclaration:
+class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"):
+    """What all messages have in common: they are values, and say what they are under "type"."""
+
+
+class FlowDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One flow of a group, as it will be in every iteration.
 
     `index` is its position in the job (breaks ties, so it must not depend on timing); the ports are
@@ -38,8 +40,7 @@ class FlowDeclaration:
     dst_port: int
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+class Hello(_Message, frozen=True, tag="hello"):
     """First message of a client: who it is. `host` is empty for a runner, which owns no flows."""
 
     client: str
@@ -47,8 +48,7 @@ class Hello:
     version: int = PROTOCOL_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class Declare:
+class Declare(_Message, frozen=True, tag="declare"):
     """A group (EchelonFlow) of a job, declared once for all its iterations.
 
     `compute_s`: GPU-seconds of computation in one iteration of the job, over all ranks; the same in all its groups.
@@ -62,8 +62,7 @@ class Declare:
     compute_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(_Message, frozen=True, tag="release"):
     """The data of a flow is ready; `time_s` is the agent's monotonic clock at that moment."""
 
     job: str
@@ -72,8 +71,7 @@ class Release:
     time_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(_Message, frozen=True, tag="progress"):
     """Bytes of a flow acknowledged by the receiver's TCP so far."""
 
     job: str
@@ -82,8 +80,7 @@ class Progress:
     sent_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(_Message, frozen=True, tag="finish"):
     """The receiver has the last byte of a flow; `time_s` is its monotonic clock at that moment."""
 
     job: str
@@ -92,18 +89,15 @@ class Finish:
     time_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(_Message, frozen=True, tag="ready"):
     """The client has opened its connections and waits for `Start`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(_Message, frozen=True, tag="done"):
     """The client has replayed its whole part and its records are on disk."""
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(_Message, frozen=True, tag="begin"):
     """From the runner: forget all state, follow `policy` from now on, expect `agents` agents.
 
     `enforcer` is "priority" or "rate"; `run` names the run in the decision log at `decisions_path`.
@@ -116,20 +110,17 @@ class Begin:
     decisions_path: str
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(_Message, frozen=True, tag="end"):
     """From the runner: the run is over; drop its state and its rules."""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(_Message, frozen=True, tag="start"):
     """To all agents: the run's zero, on the monotonic clock that all of them share."""
 
     zero_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How one flow is to be sent: its DSCP, and its rate in payload bytes/s (None: unlimited, 0: pause)."""
 
     job: str
@@ -139,15 +130,13 @@ class Setting:
     rate_Bps: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Decide:
+class Decide(_Message, frozen=True, tag="decide"):
     """To an agent: new settings for flows that it sends; flows not named keep theirs."""
 
     settings: tuple[Setting, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(_Message, frozen=True, tag="event"):
     """To the runner: `what` has happened, `detail` says more.
 
     "switches", "begun", "ready", "done" and "ended" are the steps of a run; "lost" and "fault" fail it; "policy"
@@ -158,8 +147,7 @@ class Event:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(_Message, frozen=True, tag="fault"):
     """To a client: its last message was refused, and why."""
 
     reason: str
@@ -167,75 +155,41 @@ class Fault:
 
 Message = Hello | Declare | Release | Progress | Finish | Ready | Done | Begin | End | Start | Decide | Event | Fault
 
-_KINDS: dict[str, type] = {kind.__name__.lower(): kind for kind in typing.get_args(Message)}
+_KINDS = sorted(str(kind.__struct_config__.tag) for kind in typing.get_args(Message))
+_ENCODER = msgspec.json.Encoder()
+_DECODER: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+
+
+class _Kind(msgspec.Struct):
+    """What a line says it is."""
+
+    type: msgspec.UnsetType | str = msgspec.UNSET
 
 
 def encode(message: Message) -> bytes:
     """The message as one line of UTF-8 JSON, newline included."""
-    body = {"type": type(message).__name__.lower(), **dataclasses.asdict(message)}
-    return json.dumps(body, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    return _ENCODER.encode(message) + b"\n"
 
 
 def decode(line: bytes) -> Message:
     """The message on `line`; InputError if it is not JSON, not a known type, or has wrong fields."""
     try:
-        body = json.loads(line)
-    except ValueError as error:
+        return _DECODER.decode(line)
+    except msgspec.ValidationError as error:
+        raise InputError(_explained(line, error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"not a JSON message: {error}") from None
-    if not isinstance(body, dict) or body.get("type") not in _KINDS:
-        kind = body.get("type") if isinstance(body, dict) else None
-        raise InputError(f"unknown message type {kind!r}; there is: {', '.join(sorted(_KINDS))}")
-    kind = body.pop("type")
-    return typing.cast("Message", _build(_KINDS[kind], body, kind))
 
 
-def _build(cls: type, body: Any, where: str) -> Any:
-    if not isinstance(body, dict):
-        raise InputError(f"{where}: expected an object, not {body!r}")
-    values = {}
-    for name, hint, required in _FIELDS[cls]:
-        value = body.get(name, _MISSING)
-        if type(value) is hint:  # most are, and a group may have 100,000 of them
-            values[name] = value
-        elif value is not _MISSING:
-            values[name] = _convert(hint, value, f"{where}.{name}")
-        elif required:
-            raise InputError(f"{where}: missing field {name}")
-    if len(values) < len(body):
-        unknown = body.keys() - values.keys()
-        raise InputError(f"{where}: unknown field {', '.join(sorted(unknown))}")
-    return cls(**values)
-
-
-def _convert(hint: Any, value: Any, where: str) -> Any:
-    origin = typing.get_origin(hint)
-    if origin is tuple:
-        if not isinstance(value, list):
-            raise InputError(f"{where}: expected a list, not {value!r}")
-        inner = typing.get_args(hint)[0]
-        return tuple(_convert(inner, item, f"{where}[{i}]") for i, item in enumerate(value))
-    if origin is types.UnionType:
-        if value is None:
-            return None
-        return _convert(typing.get_args(hint)[0], value, where)
-    if dataclasses.is_dataclass(hint):
-        return _build(typing.cast("type", hint), value, where)
-    if hint is float and type(value) is int:
-        return float(value)
-    if type(value) is not hint:
-        raise InputError(f"{where}: expected {hint.__name__}, not {value!r}")
-    return value
-
-
-def _collect_fields() -> types.MappingProxyType[type, tuple[tuple[str, Any, bool], ...]]:
-    found = {}
-    for cls in (*_KINDS.values(), FlowDeclaration, Setting):
-        hints = typing.get_type_hints(cls)
-        fields: Any = dataclasses.fields(cls)
-        found[cls] = tuple((f.name, hints[f.name], f.default is dataclasses.MISSING) for f in fields)
-    return types.MappingProxyType(found)
-
-
-_MISSING = object()
-_FIELDS = _collect_fields()
-"""Name, type and whether it must be given, of every field of every message."""
+def _explained(line: bytes, error: msgspec.ValidationError) -> str:
+    """What is wrong with a message, beginning with its type."""
+    try:
+        kind = msgspec.json.decode(line, type=_Kind).type
+    except msgspec.MsgspecError:
+        kind = msgspec.UNSET
+    if kind not in _KINDS:
+        shown = None if kind is msgspec.UNSET else kind
+        return f"unknown message type {shown!r}; there is: {', '.join(_KINDS)}"
+    words = explain(error)
+    inside = re.match(r"[\w.\[\]]+: ", words)
+    return f"{kind}.{words}" if inside else f"{kind}: {words}"

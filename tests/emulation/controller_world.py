@@ -22,6 +22,7 @@ from pathlib import Path
 from controller.launch import controller_argv
 from echelonflow.model import topologies
 from echelonflow.model.addressing import dpid, host_address, switch_ports
+from echelonflow.records.network_file import write_network
 from echelonflow.wire.classes import dscp_of_class
 from echelonflow.wire.declare import DATA_PORT, FIRST_SOURCE_PORT
 from echelonflow.wire.messages import (
@@ -231,7 +232,7 @@ def main(framework: str, folder: Path) -> None:
     deep = folder / ("deep" * 20) / ("deeper" * 20)
     deep.mkdir(parents=True)
     path = deep / "control.sock"
-    (folder / "network.json").write_text(json.dumps(network.to_dict()))
+    write_network(folder / "network.json", network)
     argv = controller_argv(framework, folder / "network.json", path, folder / "controller.log")
     controller = subprocess.Popen([sys.executable, *argv])
     daemon = start_switches(network, switch_folder)

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from echelonflow.model import topologies
 from echelonflow.model.addressing import ip_of
 from echelonflow.model.arrangement import staggered
-from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer, job_to_dict
+from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
 from echelonflow.model.network import Network
+from echelonflow.records.agent_log import AgentLog, Computed, Line, Mark, Received, Sent
+from echelonflow.records.calibration import Calibration, LinkCalibration, write_calibration
+from echelonflow.records.decisions import DecisionLog
+from echelonflow.records.folder import RunFolder
+from echelonflow.records.manifest import Manifest, write_manifest
+from echelonflow.records.network_file import write_network
+from echelonflow.records.outcome import (
+    CaptureCounts,
+    ClassCounters,
+    Classes,
+    ClockReading,
+    Load,
+    RunOutcome,
+    write_outcome,
+)
+from echelonflow.records.placed_job import PlacedJob
+from echelonflow.records.plan import write_plan
 from echelonflow.records.run_record import DecisionRecord, FlowRecord, RunRecord
+from echelonflow.records.runs import save_runs
 from echelonflow.scheduling import policies
-from results.record_json import save_runs
 from simulator.fluid import simulate
+from traffic.agent.plan import make_plan
 
 ZERO_MONOTONIC_S = 5000.0
 REALTIME_OF_ZERO_S = 1_790_000_000.0
@@ -86,7 +103,7 @@ class SyntheticRun:
     """One emulated run made up from a fluid one: every flow is sent at constant rate from start to finish."""
 
     record: RunRecord
-    run: dict[str, Any]
+    outcome: RunOutcome
     segment_bytes: int = 10_000
     wire_dscp: dict[str, int] = field(default_factory=dict)
     """Mark on the wire per flow where it is not the decided one."""
@@ -130,33 +147,32 @@ class SyntheticRun:
                 found[f.dst_host].append(packet(came, base + place, size, mark))
         return found
 
-    def agents(self, network: Network) -> dict[str, list[dict[str, Any]]]:
+    def agents(self, network: Network) -> dict[str, list[Line]]:
         """Lines of every agent's log."""
-        lines: dict[str, list[dict[str, Any]]] = {host: [] for host in network.hosts}
+        lines: dict[str, list[Line]] = {host: [] for host in network.hosts}
         for c in self.record.computes:
             line = {k: v for k, v in asdict(c).items() if k != "host"}
-            lines[c.host].append({"type": "compute", **line})
+            lines[c.host].append(Computed(**line))
         for f in self.record.flows:
             flow = {"job": f.job, "iteration": f.iteration, "flow": f.flow}
-            sent = {
-                "release_s": f.release_s, "start_s": f.start_s, "acked_s": f.finish_s, "sent_bytes": f.sent_bytes,
-                "retransmissions": f.retransmissions, "marks": [[f.release_s, f.dscp, None]],
-            }  # fmt: skip
-            received = {
-                "first_s": f.start_s, "finish_s": f.finish_s + self.log_later_s, "received_bytes": f.received_bytes,
-            }  # fmt: skip
-            lines[f.src_host].append({"type": "sent", **flow, **sent})
-            lines[f.dst_host].append({"type": "received", **flow, **received})
+            sent = Sent(
+                **flow, release_s=f.release_s, start_s=f.start_s, acked_s=f.finish_s, sent_bytes=f.sent_bytes,
+                retransmissions=f.retransmissions, marks=(Mark(f.release_s, f.dscp or 0, None),),
+            )  # fmt: skip
+            finish_s = f.finish_s + self.log_later_s
+            received = Received(**flow, first_s=f.start_s, finish_s=finish_s, received_bytes=f.received_bytes)
+            lines[f.src_host].append(sent)
+            lines[f.dst_host].append(received)
         return lines
 
 
-def classes_of(record: RunRecord) -> dict[str, dict[str, int]]:
+def classes_of(record: RunRecord) -> Classes:
     """HTB counters of the receiving switch port that agree with the decisions."""
-    counters = {str(c): {"bytes": 0, "packets": 0, "drops": 0} for c in range(8)}
+    counters = {c: ClassCounters() for c in range(8)}
     for f in record.flows:
-        one = counters[str(7 - (f.dscp or 0) // 8)]
-        one["bytes"] += f.size_bytes
-        one["packets"] += f.size_bytes // 10_000 + 1
+        number = 7 - (f.dscp or 0) // 8
+        one = counters[number]
+        counters[number] = ClassCounters(one.bytes + f.size_bytes, one.packets + f.size_bytes // 10_000 + 1, one.drops)
     return {"s1-eth2": counters}
 
 
@@ -174,17 +190,15 @@ def synthetic_run(jobs: Sequence[Job], network: Network, policy: str, repeat: in
     ]
     label = f"{policy.replace('(', '-').replace('=', '-').replace(')', '')}-r{repeat}"
     end_s = max(c.finish_s for c in record.computes) + 0.5
-    run = {
-        "policy": policy, "repeat": repeat, "run_index": run_index, "label": label, "enforcer": "priority",
-        "completed": True, "failure": None, "zero_monotonic_s": ZERO_MONOTONIC_S,
-        "clock": [
-            {"monotonic_s": ZERO_MONOTONIC_S + s, "realtime_s": REALTIME_OF_ZERO_S + s} for s in (-1.0, end_s)
-        ],
-        "captures": {h: {"file": f"pcap/{label}-{h}.pcap", "received": 100, "dropped": 0} for h in network.hosts},
-        "load": {"cpu_busy": 0.3, "cpu_busy_max": 0.5, "switch_thread_busy": 0.2, "switch_thread_busy_max": 0.4},
-        "classes": classes_of(record),
-    }  # fmt: skip
-    return SyntheticRun(record, run)
+    outcome = RunOutcome(
+        policy=policy, repeat=repeat, run_index=run_index, label=label, enforcer="priority",
+        completed=True, zero_monotonic_s=ZERO_MONOTONIC_S,
+        clock=[ClockReading(ZERO_MONOTONIC_S + s, REALTIME_OF_ZERO_S + s) for s in (-1.0, end_s)],
+        captures={h: CaptureCounts(f"{label}-{h}.pcap", 100, 0) for h in network.hosts},
+        load=Load(cpu_busy=0.3, cpu_busy_max=0.5, switch_thread_busy=0.2, switch_thread_busy_max=0.4),
+        classes=classes_of(record),
+    )  # fmt: skip
+    return SyntheticRun(record, outcome)
 
 
 def write_experiment(
@@ -192,40 +206,38 @@ def write_experiment(
 ) -> Path:
     """A whole run folder; returns it."""
     repeats = max((r.record.repeat for r in runs), default=0) + 1
-    (root / "pcap").mkdir(parents=True)
-    manifest = {
-        "name": "synthetic", "title": "A made-up run", "backend": "emulation", "policies": list(names),
-        "repeats": repeats, "experiment": {"name": "synthetic"}, "experiment_file": "synthetic.yaml", "seed": 0,
-        "time_unit_s": 1.0, "jobs": [job_to_dict(job) for job in jobs], "notes": [], "network": network.to_dict(),
-        "link_capacity_Bps": {}, "limits": {}, "congestion_control": "cubic", "framework": "ryu", "git": "abc",
-        "versions": {"python": "3.11"}, "machine": {"cpus": 2},
-    }  # fmt: skip
-    (root / "manifest.json").write_text(json.dumps(manifest))
-    (root / "network.json").write_text(json.dumps(network.to_dict()))
-    link = {
-        "kind": "edge", "path": "h1->h2", "declared_Bps": 1e5, "measured_Bps": 0.99e5, "error": -0.01, "rtt_ms": 0.3,
-    }  # fmt: skip
-    (root / "calibration.json").write_text(json.dumps({"links": [link], "datapath": "userspace", "tso": True}))
-    save_runs(root / "prediction.json", [simulate(jobs, network, policies.load(name)) for name in names])
+    folder = RunFolder(root)
+    folder.pcap.mkdir(parents=True)
+    manifest = Manifest(
+        name="synthetic", title="A made-up run", backend="emulation", policies=tuple(names), repeats=repeats,
+        experiment={"name": "synthetic"}, experiment_file="synthetic.yaml", time_unit_s=1.0,
+        jobs=tuple(map(PlacedJob.of, jobs)), network=network, congestion_control="cubic", framework="ryu", git="abc",
+        versions={"python": "3.11"}, machine={"cpus": 2},
+    )  # fmt: skip
+    write_manifest(folder.manifest, manifest)
+    write_network(folder.network, network)
+    link = LinkCalibration(
+        kind="edge", path="h1->h2", declared_Bps=1e5, measured_Bps=0.99e5, error=-0.01, rtt_ms=0.3, rtt_loaded_ms=3.0
+    )
+    write_calibration(folder.calibration, Calibration(links=(link,), datapath="userspace", tso=True))
+    save_runs(folder.prediction, [simulate(jobs, network, policies.load(name)) for name in names])
     for run in runs:
         write_run(root, network, jobs, run)
     return root
 
 
 def write_run(root: Path, network: Network, jobs: Sequence[Job], synthetic: SyntheticRun) -> None:
-    label = synthetic.run["label"]
-    raw = root / "raw" / label
-    (raw / "agents").mkdir(parents=True)
-    plan = {
-        "run_index": synthetic.run["run_index"], "progress_interval_s": 0.05,
-        "addresses": {host: ip_of(network, host) for host in network.hosts},
-        "jobs": [job_to_dict(job) for job in jobs],
-    }  # fmt: skip
-    (raw / "plan.json").write_text(json.dumps(plan))
-    (raw / "run.json").write_text(json.dumps(synthetic.run))
+    folder, label = RunFolder(root), synthetic.outcome.label
+    files = folder.run(label)
+    files.agents.mkdir(parents=True)
+    write_plan(files.plan, make_plan(jobs, network, synthetic.outcome.run_index))
+    write_outcome(files.outcome, synthetic.outcome)
     for host, lines in synthetic.agents(network).items():
-        (raw / "agents" / f"{host}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    decisions = [json.dumps(asdict(d)) + "\n" for d in synthetic.record.decisions]
-    (raw / "decisions.jsonl").write_text("".join(decisions))
+        with contextlib.closing(AgentLog(files.agent(host))) as log:
+            for line in lines:
+                log.write(line)
+    with contextlib.closing(DecisionLog(files.decisions)) as decisions:
+        for decision in synthetic.record.decisions:
+            decisions.write(decision)
     for host, packets in synthetic.packets(network).items():
-        write_pcap(root / "pcap" / f"{label}-{host}.pcap", packets)
+        write_pcap(folder.capture(label, host), packets)

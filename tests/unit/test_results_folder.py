@@ -11,12 +11,12 @@ import pytest
 
 from echelonflow.errors import InputError
 from echelonflow.records.run_record import DecisionRecord
+from echelonflow.records.runs import load_runs, save_runs
 from echelonflow.scheduling import policies
 from results import metrics, pcap
 from results.folder import analyse
 from results.lanes import lanes
 from results.read_run import last_marks, read_run
-from results.record_json import load_runs, save_runs
 from results.table import summary_table
 from simulator.fluid import simulate
 from tests.unit.synthetic_run import paper_job, paper_network, synthetic_run, write_experiment

@@ -65,10 +65,10 @@ def test_queue_drops_are_normal_up_to_a_share(good):
 
 def test_bytes_in_a_class_that_nobody_decided(good):
     run = good[0]
-    classes = {"s1-eth2": {**run["classes"]["s1-eth2"], "6": {"bytes": 20_000, "packets": 2, "drops": 0}}}
+    classes = {"s1-eth2": {**run.classes["s1-eth2"], "6": {"bytes": 20_000, "packets": 2, "drops": 0}}}
     (reason,) = reasons(good, classes=classes)
     assert "in a class that was never decided" in reason
-    control = {"s1-eth2": {**run["classes"]["s1-eth2"], "0": {"bytes": 20_000, "packets": 2, "drops": 0}}}
+    control = {"s1-eth2": {**run.classes["s1-eth2"], "0": {"bytes": 20_000, "packets": 2, "drops": 0}}}
     assert reasons(good, classes=control) == []
 
 
@@ -76,10 +76,10 @@ def test_acknowledgements_below_all_data(good):
     """Few bytes, many packets: they starve where they are, so the run is not what was asked for."""
     run = good[0]
     acknowledgements = {"7": {"bytes": 66 * 60, "packets": 60, "drops": 0}}
-    (reason,) = reasons(good, classes={**run["classes"], "h2-eth0": acknowledgements})
+    (reason,) = reasons(good, classes={**run.classes, "h2-eth0": acknowledgements})
     assert "acknowledgements in such a class starve" in reason
     in_control = {"0": acknowledgements["7"]}
-    assert reasons(good, classes={**run["classes"], "h2-eth0": in_control}) == []
+    assert reasons(good, classes={**run.classes, "h2-eth0": in_control}) == []
 
 
 def test_late_computations(good):

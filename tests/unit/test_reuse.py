@@ -9,12 +9,12 @@ import pytest
 
 from echelonflow.model import topologies
 from echelonflow.model.dag import Job
+from echelonflow.records.runs import load_runs, save_runs
 from echelonflow.scheduling import policies
 from echelonflow.scheduling.reuse import OrderMemory
 from echelonflow.scheduling.state import SchedulerState
 from echelonflow.wire.messages import Declare, FlowDeclaration
 from results.metrics import iteration_rows
-from results.record_json import load_runs, save_runs
 from simulator.fluid import simulate
 from traffic.workloads import paradigms
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from traffic.agent.record_file import RecordFile
 
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED
 from echelonflow.model import topologies
@@ -16,7 +17,6 @@ from tests.unit.traffic_fakes import AnswerRelease, FakeCoordinator, end_agent, 
 from tests.waiting import wait_until
 from traffic.agent.agent import Agent
 from traffic.agent.plan import read_plan, write_plan
-from traffic.agent.record_file import RecordFile
 from traffic.agent.sender import SentFlow
 from traffic.workloads.paradigms import gpipe, pipeline
 

@@ -22,14 +22,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from echelonflow.errors import EXIT_FAILED, EXIT_VALID, EchelonError, InputError, RunError
-from echelonflow.wire.declare import DATA_PORT, declarations
+from echelonflow.records.agent_log import AgentLog, Mark, Received, Sent
+from echelonflow.records.agent_log import Computed as ComputedLine
+from echelonflow.records.plan import Plan, read_plan
+from echelonflow.wire.declare import DATA_PORT
 from echelonflow.wire.messages import FlowDeclaration, Setting
 from traffic.agent import connections
 from traffic.agent.api import EchelonFlowClient, connect
 from traffic.agent.connections import FlowName
-from traffic.agent.plan import Plan, read_plan
+from traffic.agent.plan import check_observable
 from traffic.agent.receiver import IncomingFlow, ReceivedFlow
-from traffic.agent.record_file import RecordFile
 from traffic.agent.replay import Action, Computed, Replay
 from traffic.agent.sender import ACK_POLL_S, OutgoingFlow, SentFlow
 from traffic.agent.waiting import wait
@@ -45,7 +47,7 @@ class Agent:
     """The replay of `plan` on `host`, told by and telling the coordinator at `socket_path`."""
 
     def __init__(
-        self, plan: Plan, host: str, socket_path: Path, records: RecordFile, clock: Callable[[], float] = time.monotonic
+        self, plan: Plan, host: str, socket_path: Path, records: AgentLog, clock: Callable[[], float] = time.monotonic
     ) -> None:
         if host not in plan.addresses:
             raise InputError(f"the plan has no host {host!r}; there is: {', '.join(plan.addresses)}")
@@ -53,9 +55,12 @@ class Agent:
         self._host = host
         self._clock = clock
         self._records = records
-        self._replay = Replay(plan.jobs, host)
-        self._iterations = {job.name: job.iterations for job in plan.jobs}
-        self._groups = declarations(plan.jobs, plan.run_index)
+        jobs = plan.jobs
+        for job in jobs:
+            check_observable(job)
+        self._replay = Replay(jobs, host)
+        self._iterations = {job.name: job.iterations for job in jobs}
+        self._groups = plan.groups
         self._zero_s: float | None = None
         self._progress_due_s = math.inf
         self._progress_reported_s = -math.inf
@@ -96,7 +101,7 @@ class Agent:
     def _declare(self) -> None:
         for group in self._groups:
             if group.flows[0].src_host == self._host:
-                self._client.declare(group.job, group.group, group.flows, group.kind, group.weight)
+                self._client.declare(group)
         self._client.flush()
         self._watch(self._client.fileno(), self._client.on_readable)
 
@@ -180,13 +185,12 @@ class Agent:
         if self._zero_s is not None:
             raise RunError("the coordinator sent a second Start")
         self._zero_s = zero_s
-        self._records.zero_s = zero_s
         self._replay.begin(zero_s)
 
     def _carry_out(self, actions: list[Action]) -> None:
         for action in actions:
             if isinstance(action, Computed):
-                self._records.computed(action)
+                self._records.write(self._computed(action))
                 continue
             name = (action.job, action.flow)
             flow = self._outgoing[name]
@@ -242,7 +246,7 @@ class Agent:
 
     def _on_acknowledged(self, flow: OutgoingFlow, sent: SentFlow, now_s: float) -> None:
         name = flow.declaration.flow
-        self._records.sent(flow.job, name, sent, now_s)
+        self._records.write(self._sent(flow.job, name, sent, now_s))
         if flow.active is None:
             del self._active[flow.job, name]
         else:
@@ -254,8 +258,49 @@ class Agent:
         self._refresh_progress()
         self._client.finish(flow.job, name, received.iteration, received.finish_s)
         self._client.flush()
-        self._records.received(flow.job, name, received)
+        self._records.write(self._received(flow.job, name, received))
         self._carry_out(self._replay.arrived(flow.job, received.iteration, name, received.finish_s))
+
+    def _computed(self, action: Computed) -> ComputedLine:
+        step = action.step
+        return ComputedLine(
+            job=action.job,
+            iteration=action.iteration,
+            step=step.name,
+            kind=step.kind,
+            rank=step.rank,
+            start_s=self._since_zero(action.start_s),
+            finish_s=self._since_zero(action.finish_s),
+            late_s=round(action.finish_s - action.due_s, 9),
+        )
+
+    def _sent(self, job: str, flow: str, sent: SentFlow, acked_s: float) -> Sent:
+        assert sent.start_s is not None  # it has been acknowledged
+        return Sent(
+            job=job,
+            iteration=sent.iteration,
+            flow=flow,
+            release_s=self._since_zero(sent.release_s),
+            start_s=self._since_zero(sent.start_s),
+            acked_s=self._since_zero(acked_s),
+            sent_bytes=sent.written_bytes,
+            retransmissions=sent.retransmissions,
+            marks=tuple(Mark(self._since_zero(time_s), dscp, rate) for time_s, dscp, rate in sent.marks),
+        )
+
+    def _received(self, job: str, flow: str, received: ReceivedFlow) -> Received:
+        return Received(
+            job=job,
+            iteration=received.iteration,
+            flow=flow,
+            first_s=self._since_zero(received.first_s),
+            finish_s=self._since_zero(received.finish_s),
+            received_bytes=received.received_bytes,
+        )
+
+    def _since_zero(self, time_s: float) -> float:
+        assert self._zero_s is not None  # nothing is computed or sent before the start
+        return round(time_s - self._zero_s, 9)
 
     def _say_farewell(self) -> None:
         """Send what is left and read what has crossed it, so that closing does not look like a failure."""
@@ -281,7 +326,7 @@ def main(argv: list[str]) -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one descriptor for every flow
     try:
         plan = read_plan(options.plan)
-        with contextlib.closing(RecordFile(options.records)) as records:
+        with contextlib.closing(AgentLog(options.records)) as records:
             agent = Agent(plan, options.host, options.socket, records)
             try:
                 agent.run()

@@ -4,10 +4,10 @@ The replay agent is its first client; any training framework can be another. Not
 client sits on a connected, non-blocking stream socket and fits into any event loop.
 
     client = EchelonFlowClient(connect(Path("control.sock")), "trainer0", "h1", on_setting=apply)
-    client.declare("bert", "pp-forward 0->1", [
+    client.declare(Declare("bert", "pp-forward 0->1", "pp-forward", 1.0, (
         FlowDeclaration("x0", 0, "x0", "h1", "h2", 25_000_000, 0.0, 10000, 5001),
         FlowDeclaration("x1", 1, "x1", "h1", "h2", 25_000_000, 1.0, 10001, 5001),   # wanted 1 s after x0
-    ])
+    ), compute_s=12.0))
     client.flush()
     ...                                             # the data of x0 is there:
     client.release("bert", "x0", iteration=0, time_s=time.monotonic())
@@ -24,7 +24,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from echelonflow.errors import RunError
@@ -34,7 +34,6 @@ from echelonflow.wire.messages import (
     Done,
     Fault,
     Finish,
-    FlowDeclaration,
     Hello,
     Message,
     Progress,
@@ -102,11 +101,12 @@ class EchelonFlowClient:
         self._unsent = bytearray()
         self._send(Hello(name, host))
 
-    def declare(
-        self, job: str, group: str, flows: Sequence[FlowDeclaration], kind: str = "declared", weight: float = 1.0
-    ) -> None:
-        """Declare an EchelonFlow for all iterations to come; the flows' `offset_s` are its arrangement."""
-        self._send(Declare(job, group, kind, weight, tuple(flows)))
+    def declare(self, group: Declare) -> None:
+        """Declare an EchelonFlow for all iterations to come; the flows' `offset_s` are its arrangement.
+
+        All that a declaration holds reaches the policy, which sees the same in simulation: it is not taken apart here.
+        """
+        self._send(group)
 
     def release(self, job: str, flow: str, iteration: int, time_s: float) -> None:
         """The flow's data is ready since `time_s` (CLOCK_MONOTONIC)."""

@@ -1,0 +1,49 @@
+"""What the emulator has to do, from the runner outside to the emulator inside the private world (assignment.json)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from echelonflow.codec import Document
+from echelonflow.model.network import Network
+from echelonflow.records.placed_job import PlacedJob
+
+
+class AssignedRun(msgspec.Struct, frozen=True):
+    """One run of one policy; `expected_s` is its length by fluid simulation."""
+
+    run_index: int
+    policy: str
+    repeat: int
+    enforcer: str
+    expected_s: float
+
+
+class Assignment(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs, to be carried out in this order, and how the network is realised for all of them."""
+
+    network: Network
+    jobs: tuple[PlacedJob, ...] = ()
+    runs: tuple[AssignedRun, ...] = ()
+    calibrate: bool = True
+    datapath: str = "auto"
+    tso: bool | None = None
+    congestion_control: str = "cubic"
+    framework: str = "ryu"
+    progress_interval_s: float = 0.05
+    max_link_error: float = 1.0
+
+
+def write_assignment(path: Path, assignment: Assignment) -> None:
+    """Write assignment.json."""
+    _DOCUMENT.write(path, assignment)
+
+
+def read_assignment(path: Path) -> Assignment:
+    """Read assignment.json (InputError, naming it, where it is missing or malformed)."""
+    return _DOCUMENT.read(path)
+
+
+_DOCUMENT = Document("echelon-assignment", 1, Assignment)

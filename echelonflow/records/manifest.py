@@ -1,0 +1,67 @@
+"""Where the results of a run folder came from (manifest.json)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from echelonflow.codec import Document
+from echelonflow.model.network import Network
+from echelonflow.records.placed_job import PlacedJob
+
+
+class JobNotes(msgspec.Struct, frozen=True):
+    """What a reader of results must know of a job: its scale in both clocks, and warnings."""
+
+    job: str
+    facts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class TraceFacts(msgspec.Struct, frozen=True):
+    """The trace of Coflows that was simulated."""
+
+    file: str
+    coflows: int
+    flows: int
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """`experiment` is the experiment file as read; `git` the code's revision, "+changes" where the tree differed."""
+
+    name: str
+    title: str = ""
+    backend: Literal["emulation", "fluid"]
+    started: str | None = None
+    experiment_file: str | None = None
+    experiment: dict[str, Any] | None = None
+    policies: tuple[str, ...]
+    repeats: int
+    seed: int = 0
+    time_unit_s: float | None = None
+    jobs: tuple[PlacedJob, ...] = ()
+    trace: TraceFacts | None = None
+    notes: tuple[JobNotes, ...] = ()
+    network: Network | None = None
+    link_capacity_Bps: dict[str, float] = msgspec.field(default_factory=dict)
+    limits: dict[str, float] = msgspec.field(default_factory=dict)
+    congestion_control: str | None = None
+    framework: str | None = None
+    git: str | None = None
+    versions: dict[str, str] = msgspec.field(default_factory=dict)
+    machine: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Write manifest.json."""
+    _DOCUMENT.write(path, manifest)
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read manifest.json (InputError, naming it, where it is missing or malformed)."""
+    return _DOCUMENT.read(path)
+
+
+_DOCUMENT = Document("echelon-manifest", 1, Manifest, {0: lambda data, _: data})

@@ -1,0 +1,81 @@
+"""How one emulated run went: what the emulator alone can say of it (run.json)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from echelonflow.codec import Document
+
+
+class ClockReading(msgspec.Struct, frozen=True):
+    """Both clocks at one moment: agents' times are CLOCK_MONOTONIC, captures' CLOCK_REALTIME."""
+
+    monotonic_s: float
+    realtime_s: float
+
+
+class CaptureCounts(msgspec.Struct, frozen=True):
+    """A host's capture: the file's name, the packets that passed its filter, and those of them that were lost."""
+
+    file: str
+    received: int
+    dropped: int
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """Busy shares (0 to 1) of all cores and of the switch's busiest thread: over the run, and in its worst window."""
+
+    cpu_busy: float = 0.0
+    cpu_busy_max: float = 0.0
+    cpu_stolen: float = 0.0
+    """Share of all cores that the host took away, over the run."""
+    switch_thread_busy: float = 0.0
+    switch_thread_busy_max: float = 0.0
+
+
+class ClassCounters(msgspec.Struct, frozen=True):
+    """What one traffic class of one egress carried and dropped in a run."""
+
+    bytes: int = 0
+    packets: int = 0
+    drops: int = 0
+
+    def since(self, before: ClassCounters) -> ClassCounters:
+        """What has been counted since `before`."""
+        return ClassCounters(self.bytes - before.bytes, self.packets - before.packets, self.drops - before.drops)
+
+
+Classes = dict[str, dict[int, ClassCounters]]
+"""By interface and class."""
+
+
+class RunOutcome(msgspec.Struct, kw_only=True):
+    """`zero_monotonic_s` is None where the run never started; `clock` is read at its begin and at its end."""
+
+    policy: str
+    repeat: int
+    run_index: int
+    label: str
+    enforcer: str
+    completed: bool = False
+    failure: str | None = None
+    zero_monotonic_s: float | None = None
+    clock: list[ClockReading] = msgspec.field(default_factory=list)
+    captures: dict[str, CaptureCounts] = msgspec.field(default_factory=dict)
+    load: Load | None = None
+    classes: Classes = msgspec.field(default_factory=dict)
+
+
+def write_outcome(path: Path, outcome: RunOutcome) -> None:
+    """Write run.json."""
+    _DOCUMENT.write(path, outcome)
+
+
+def read_outcome(path: Path) -> RunOutcome:
+    """Read run.json (InputError, naming it, where it is missing or malformed)."""
+    return _DOCUMENT.read(path)
+
+
+_DOCUMENT = Document("echelon-run", 1, RunOutcome, {0: lambda data, _: data})
