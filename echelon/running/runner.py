@@ -47,6 +47,7 @@ from results.coflows import save_coflow_runs
 from results.folder import Summary, analyse
 from simulator.fluid import simulate
 from simulator.trace import simulate_trace
+from traffic.agent.plan import check_observable
 
 Backend = Literal["emulation", "fluid"]
 INTERRUPTED = "interrupted"
@@ -193,6 +194,8 @@ def _emulate(
     experiment: Experiment, folder: RunFolder, predictions: dict[str, RunRecord], report: Report
 ) -> str | None:
     """Run the emulation to its end; returns None, or why it failed. Interrupts end it, and keep what there is."""
+    for job in experiment.jobs:
+        check_observable(job)
     emulation = experiment.emulation
     assignment = Assignment(
         network=experiment.network,

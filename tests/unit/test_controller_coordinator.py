@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -326,7 +326,7 @@ def test_the_estimate_ends_before_the_flow_does(network, monkeypatch):
 
 def test_what_a_coflow_sent_is_estimated_as_its_flows_are(network, monkeypatch):
     """Finished bytes and estimates: `aalo` decides by this sum, so it may not lag behind the flows'."""
-    both = Declare("job", "g", "pp", 1.0, tuple(dataclasses.replace(f, coflow="c") for f in GROUP.flows))
+    both = Declare("job", "g", "pp", 1.0, tuple(msgspec.structs.replace(f, coflow="c") for f in GROUP.flows))
     coordinator = started(network, groups=(both,))
     say(coordinator, (A, release("x0")), (A, release("x1")))
     coordinator.decide(NOW)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import socket
@@ -17,6 +16,7 @@ from controller.deadline import deadline
 from controller.launch import controller_argv
 from echelonflow.errors import PolicyError
 from echelonflow.model import topologies
+from echelonflow.records.network_file import write_network
 from echelonflow.wire.messages import Begin, Event, Fault, Hello, decode, encode
 
 LIMIT_S = 40.0
@@ -25,7 +25,7 @@ LIMIT_S = 40.0
 @pytest.fixture
 def network_file(tmp_path):
     path = tmp_path / "network.json"
-    path.write_text(json.dumps(topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e8}).to_dict()))
+    write_network(path, topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e8}))
     return path
 
 
@@ -111,7 +111,7 @@ def test_serves_faults_losses_and_logs_and_ends_on_sigterm(network_file, free_po
 
 def test_a_bad_network_file_is_one_message_and_exit_2(tmp_path, free_port):
     path = tmp_path / "network.json"
-    for text, words in (("{", "is not JSON"), ("[]", "expected an object"), ('{"name": "x"}', "hosts")):
+    for text, words in (("{", "is not JSON"), ("[]", "is not a JSON object"), ('{"name": "x"}', "hosts")):
         path.write_text(text)
         code, stderr = ends_with(start(path, tmp_path / "c.sock", free_port))
         assert code == 2

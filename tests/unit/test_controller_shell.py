@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 
 import pytest
@@ -11,6 +10,7 @@ from controller.app import Client, Shell
 from controller.coordinator import Coordinator
 from controller.fabric import KnownFabric
 from echelonflow.model import topologies
+from echelonflow.records.decisions import read_decisions
 from echelonflow.wire.messages import Begin, Decide, Declare, FlowDeclaration, Hello, Ready, Release, decode, encode
 
 RUNNER, AGENT = 1, 2
@@ -103,8 +103,8 @@ def test_messages_of_one_round_lead_to_one_decision_rules_first(shell, events, t
     assert isinstance(events[1], Decide)
     assert {s.flow for s in events[1].settings} == {"f0", "f1"}
     assert len(events) == 2
-    (line,) = (tmp_path / "decisions.jsonl").read_text().splitlines()
-    assert json.loads(line)["flows"] == 2
+    (decision,) = read_decisions(tmp_path / "decisions.jsonl")
+    assert decision.flows == 2
 
 
 def test_a_fault_of_the_coordinator_itself_is_told_to_the_runner(shell, events, monkeypatch):

@@ -134,8 +134,8 @@ def test_policies_take_turns_in_an_order_that_the_seed_decides():
     runs = runner._runs(experiment, predictions)
     assert runs == runner._runs(experiment, predictions)
     for repeat in range(6):
-        assert {r["policy"] for r in runs if r["repeat"] == repeat} == set(experiment.policies)
-    assert len({tuple(r["policy"] for r in runs if r["repeat"] == k) for k in range(6)}) > 1
+        assert {r.policy for r in runs if r.repeat == repeat} == set(experiment.policies)
+    assert len({tuple(r.policy for r in runs if r.repeat == k) for k in range(6)}) > 1
 
 
 def test_a_fluid_run_needs_nothing_of_the_machine(tmp_path):

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import itertools
-import json
 
 import pytest
 
 from echelonflow.errors import InputError
 from echelonflow.model import topologies
 from echelonflow.model.network import Cable, Network
+from echelonflow.records.network_file import read_network, write_network
 
 TOPOLOGIES = [
     ("single-switch", {"hosts": 5, "rate_bps": 1e8}),
@@ -50,8 +50,9 @@ def test_switches_forward_along_the_same_paths(network):
             node = hops[node].dst
 
 
-def test_json_round_trip(network):
-    again = Network.from_dict(json.loads(json.dumps(network.to_dict())))
+def test_a_network_survives_the_file(network, tmp_path):
+    write_network(tmp_path / "network.json", network)
+    again = read_network(tmp_path / "network.json")
     assert again == network
     assert again.links == network.links
 

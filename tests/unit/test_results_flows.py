@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
 from echelonflow.errors import InputError
+from echelonflow.records.outcome import ClockReading, RunOutcome
 from results.flows import RunClock, flow_packets, throughput_Bps
 from results.pcap import Capture, TcpStream
 
@@ -95,19 +97,15 @@ def test_random_segments_against_a_byte_by_byte_account():
 
 
 def test_the_clock_is_linear_between_its_two_readings():
-    run = {
-        "label": "x",
-        "zero_monotonic_s": 5010.0,
-        "clock": [
-            {"monotonic_s": 5000.0, "realtime_s": 1_790_000_000.0},
-            {"monotonic_s": 5100.0, "realtime_s": 1_790_000_101.0},
-        ],
-    }
+    readings = [ClockReading(5000.0, 1_790_000_000.0), ClockReading(5100.0, 1_790_000_101.0)]
+    run = RunOutcome(
+        policy="fair", repeat=0, run_index=0, label="x", enforcer="priority", zero_monotonic_s=5010.0, clock=readings
+    )
     clock = RunClock.of(run)
     times = np.array([1_790_000_000, 1_790_000_101], dtype=np.int64) * 1_000_000_000
     assert clock.run_times_s(times).tolist() == pytest.approx([-10.0, 90.0])
     with pytest.raises(InputError, match="never started"):
-        RunClock.of({**run, "zero_monotonic_s": None})
+        RunClock.of(msgspec.structs.replace(run, zero_monotonic_s=None))
 
 
 def test_throughput_counts_what_arrives_by_mark_and_not_what_leaves():

@@ -7,9 +7,13 @@ import itertools
 import json
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from echelonflow.errors import InputError
+from echelonflow.records.folder import RunFolder
+from echelonflow.records.outcome import read_outcome
+from echelonflow.records.plan import read_plan
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.records.runs import load_runs, save_runs
 from echelonflow.scheduling import policies
@@ -106,7 +110,7 @@ def test_analysis_again_gives_the_same_to_the_byte(tmp_path):
 
 def test_an_invalid_run_is_kept_marked_and_left_out(tmp_path):
     def spoil(runs):
-        runs[3].run["load"]["cpu_busy"] = 0.99
+        runs[3].outcome.load = msgspec.structs.replace(runs[3].outcome.load, cpu_busy=0.99)
         late = [replace(c, finish_s=c.finish_s + 5.0) for c in runs[3].record.computes if c.step == "c2"]
         runs[3].record.computes = [c for c in runs[3].record.computes if c.step != "c2"] + late
 
@@ -164,7 +168,8 @@ def test_what_a_killed_run_left_is_read_as_far_as_it_goes(tmp_path):
     capture.write_bytes(capture.read_bytes()[:-50])
     (root / "pcap" / "coflow-grouping-group-r0-h1.pcap").unlink()
     (root / "failure.txt").write_text("the agent on h2 died\n")
-    record = read_run(raw)
+    files = RunFolder(root).run("fair-r0")
+    record = read_run(files, read_outcome(files.outcome), read_plan(files.plan))
     assert len(record.flows) == 3
     summary = analyse(root, pictures=False)
     told = "\n".join(summary.reasons)
@@ -296,8 +301,8 @@ def test_a_damaged_line_in_the_middle_of_a_log_is_named(tmp_path):
     root = experiment(tmp_path / "run")
     log = root / "raw" / "fair-r0" / "agents" / "h1.jsonl"
     lines = log.read_text().splitlines()
-    log.write_text("\n".join([lines[0], "{broken", *lines[1:]]) + "\n")
-    with pytest.raises(InputError, match=r"h1\.jsonl, line 2"):
+    log.write_text("\n".join([*lines[:2], "{broken", *lines[2:]]) + "\n")
+    with pytest.raises(InputError, match=r"h1\.jsonl, line 3"):
         analyse(root, pictures=False)
 
 

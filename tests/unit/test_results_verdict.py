@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from echelonflow.errors import InputError
+from echelonflow.records.calibration import Calibration, LinkCalibration
+from echelonflow.records.outcome import CaptureCounts, ClassCounters, Load
 from results.fidelity import measure
 from results.flows import RunClock, flow_packets
 from results.verdict import Limits, judge, judge_calibration, judge_completeness
@@ -27,12 +30,12 @@ def good():
         both = capture((f.start_s, 0, f.size_bytes - 10, f.dscp), (f.finish_s, f.size_bytes - 10, 10, f.dscp))
         seen = flow_packets(both, both, NAME, f.size_bytes, iterations=1, clock=clock)
         packets[f.job, f.iteration, f.flow] = seen[0]
-    return synthetic.run, synthetic.record, packets, [job]
+    return synthetic.outcome, synthetic.record, packets, [job]
 
 
 def reasons(good, limits=None, **changes):
     run, record, packets, jobs = good
-    return judge(measure({**run, **changes}, record, packets, jobs), limits or Limits())
+    return judge(measure(msgspec.structs.replace(run, **changes), record, packets, jobs), limits or Limits())
 
 
 def test_a_good_run_is_valid(good):
@@ -42,10 +45,10 @@ def test_a_good_run_is_valid(good):
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
-        ({"load": {"cpu_busy": 0.97, "switch_thread_busy": 0.3}}, "processors were busy 97%"),
-        ({"load": {"cpu_busy": 0.5, "switch_thread_busy": 0.99}}, "thread was busy 99%"),
-        ({"load": {}}, "load was not measured"),
-        ({"captures": {"h1": {"file": "x", "received": 10, "dropped": 3}}}, "captures missed 3 packets"),
+        ({"load": Load(cpu_busy=0.97, switch_thread_busy=0.3)}, "processors were busy 97%"),
+        ({"load": Load(cpu_busy=0.5, switch_thread_busy=0.99)}, "thread was busy 99%"),
+        ({"load": None}, "load was not measured"),
+        ({"captures": {"h1": CaptureCounts("x", 10, 3)}}, "captures missed 3 packets"),
         ({"completed": False, "failure": "the agent on h2 died"}, "the agent on h2 died"),
     ],
 )
@@ -56,7 +59,7 @@ def test_what_run_json_tells(good, changes, what):
 
 def test_queue_drops_are_normal_up_to_a_share(good):
     def with_drops(drops):
-        classes = {"s1-eth2": {"1": {"bytes": 1, "packets": 1000 - drops, "drops": drops}}}
+        classes = {"s1-eth2": {1: ClassCounters(1, 1000 - drops, drops)}}
         return [reason for reason in reasons(good, classes=classes) if "dropped" in reason]
 
     assert with_drops(19) == []
@@ -65,20 +68,20 @@ def test_queue_drops_are_normal_up_to_a_share(good):
 
 def test_bytes_in_a_class_that_nobody_decided(good):
     run = good[0]
-    classes = {"s1-eth2": {**run.classes["s1-eth2"], "6": {"bytes": 20_000, "packets": 2, "drops": 0}}}
+    classes = {"s1-eth2": {**run.classes["s1-eth2"], 6: ClassCounters(20_000, 2, 0)}}
     (reason,) = reasons(good, classes=classes)
     assert "in a class that was never decided" in reason
-    control = {"s1-eth2": {**run.classes["s1-eth2"], "0": {"bytes": 20_000, "packets": 2, "drops": 0}}}
+    control = {"s1-eth2": {**run.classes["s1-eth2"], 0: ClassCounters(20_000, 2, 0)}}
     assert reasons(good, classes=control) == []
 
 
 def test_acknowledgements_below_all_data(good):
     """Few bytes, many packets: they starve where they are, so the run is not what was asked for."""
     run = good[0]
-    acknowledgements = {"7": {"bytes": 66 * 60, "packets": 60, "drops": 0}}
+    acknowledgements = {7: ClassCounters(66 * 60, 60, 0)}
     (reason,) = reasons(good, classes={**run.classes, "h2-eth0": acknowledgements})
     assert "acknowledgements in such a class starve" in reason
-    in_control = {"0": acknowledgements["7"]}
+    in_control = {0: acknowledgements[7]}
     assert reasons(good, classes={**run.classes, "h2-eth0": in_control}) == []
 
 
@@ -147,10 +150,15 @@ def test_limits_can_be_changed_and_are_checked(good):
 
 
 def test_calibration():
-    link = {"kind": "edge", "path": "h1->h2", "error": -0.031}
-    assert "-3.1%" in judge_calibration({"links": [link]}, Limits())[0]
-    assert judge_calibration({"links": [{**link, "error": 0.029}]}, Limits()) == []
-    assert judge_calibration({"links": [{**link, "error": math.nan}]}, Limits()) != []
+    def judged(error):
+        link = LinkCalibration(
+            kind="edge", path="h1->h2", declared_Bps=1e6, measured_Bps=1e6 * (1 + error), error=error, rtt_ms=0.1
+        )
+        return judge_calibration(Calibration(links=(link,), datapath="userspace", tso=True), Limits())
+
+    assert "-3.1%" in judged(-0.031)[0]
+    assert judged(0.029) == []
+    assert judged(math.nan) != []
     assert judge_calibration(None, Limits()) != []
 
 

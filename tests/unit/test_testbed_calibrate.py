@@ -11,6 +11,7 @@ import time
 import pytest
 
 from echelonflow.model.topologies import dumbbell, leaf_spine, single_switch
+from echelonflow.records.calibration import LinkCalibration
 from testbed import calibrate, probe
 
 NETWORKS = {
@@ -49,8 +50,8 @@ def test_an_error_beyond_the_limit_is_not_ok():
     sent = [{"rtt_s": 0.0002, "rtt_loaded_s": 0.004}]
     received = [{"received_bytes": trial.expected_Bps * 0.96, "span_s": 1.0}]
     entry = calibrate._summary(trial, received, sent, max_error=0.03)
-    assert entry["error"] == pytest.approx(-0.04)
-    assert entry["ok"] is False
+    assert entry.error == pytest.approx(-0.04)
+    assert entry.ok is False
     assert entry["rtt_ms"] == pytest.approx(0.2)
 
 
@@ -65,7 +66,10 @@ def test_a_link_that_is_off_is_measured_again_and_longer(monkeypatch, errors, at
     def measured(net, trial, start_s, max_error, lasting):
         asked.append(lasting)
         error = errors[len(asked) - 1]
-        return {"kind": trial.link.kind, "error": error, "ok": abs(error) <= max_error}
+        return LinkCalibration(
+            kind=trial.link.kind, path="", declared_Bps=1.0, measured_Bps=1.0 + error, error=error, rtt_ms=0.1,
+            ok=abs(error) <= max_error,
+        )  # fmt: skip
 
     class Net:
         network = single_switch.build(hosts=2, rate_bps=100e6)
@@ -73,7 +77,7 @@ def test_a_link_that_is_off_is_measured_again_and_longer(monkeypatch, errors, at
     monkeypatch.setattr(calibrate, "_measure", measured)
     monkeypatch.setattr(calibrate, "_start_up_s", lambda _: 0.01)
     (entry,) = calibrate.calibrate(Net())
-    assert (entry["attempts"], entry["error"]) == (attempts, reported)
+    assert (entry.attempts, entry.error) == (attempts, reported)
     assert asked == [1, 2, 4, 8][:attempts]
 
 

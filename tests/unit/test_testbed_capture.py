@@ -8,6 +8,8 @@ import sys
 import pytest
 
 from echelonflow.errors import RunError
+from echelonflow.records.folder import RunFolder
+from echelonflow.records.outcome import CaptureCounts
 from testbed.capture import PacketCapture
 
 # Statistics as tcpdump prints them: on one line for SIGUSR1, on three at the end.
@@ -47,18 +49,18 @@ class FakeHosts:
 
 def test_a_capture_waits_until_all_that_was_received_is_written(tmp_path):
     hosts = FakeHosts(TCPDUMP, 10, 100, 0)
-    found = PacketCapture(hosts, ["h1", "h2"], tmp_path, "fair-r0").stop()
-    assert found == {h: {"file": f"fair-r0-{h}.pcap", "received": 100, "dropped": 0} for h in ("h1", "h2")}
+    found = PacketCapture(hosts, ["h1", "h2"], RunFolder(tmp_path), "fair-r0").stop()
+    assert found == {h: CaptureCounts(f"fair-r0-{h}.pcap", 100, 0) for h in ("h1", "h2")}
     assert all(process.returncode == 0 for process in hosts.started)
 
 
 def test_packets_the_kernel_dropped_are_reported(tmp_path):
-    assert PacketCapture(FakeHosts(TCPDUMP, 10, 100, 5), ["h1"], tmp_path, "x").stop()["h1"]["dropped"] == 5
+    assert PacketCapture(FakeHosts(TCPDUMP, 10, 100, 5), ["h1"], RunFolder(tmp_path), "x").stop()["h1"].dropped == 5
 
 
 def test_each_host_captures_its_own_interface_in_nanoseconds(tmp_path):
     hosts = FakeHosts(TCPDUMP, 0, 0, 0)
-    PacketCapture(hosts, ["h2"], tmp_path, "x").stop()
+    PacketCapture(hosts, ["h2"], RunFolder(tmp_path), "x").stop()
     argv = hosts.asked["h2"]
     assert argv[argv.index("-i") + 1] == "h2-eth0"
     assert argv[argv.index("--time-stamp-precision") + 1] == "nano"
@@ -68,12 +70,12 @@ def test_each_host_captures_its_own_interface_in_nanoseconds(tmp_path):
 def test_a_capture_that_does_not_start_is_an_error_with_its_reason(tmp_path):
     hosts = FakeHosts("import sys; sys.exit('tcpdump: h1-eth0: No such device')")
     with pytest.raises(RunError, match=r"h1 does not listen.*No such device"):
-        PacketCapture(hosts, ["h1"], tmp_path, "x")
+        PacketCapture(hosts, ["h1"], RunFolder(tmp_path), "x")
 
 
 def test_a_capture_that_died_is_an_error(tmp_path):
     hosts = FakeHosts(TCPDUMP, 0, 0, 0)
-    capture = PacketCapture(hosts, ["h1", "h2"], tmp_path, "x")
+    capture = PacketCapture(hosts, ["h1", "h2"], RunFolder(tmp_path), "x")
     hosts.started[0].kill()
     hosts.started[0].wait()
     with pytest.raises(RunError, match="capture on h1 ended early"):

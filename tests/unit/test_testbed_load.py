@@ -9,6 +9,7 @@ import time
 import psutil
 import pytest
 
+from echelonflow.records.outcome import Load
 from testbed import load
 from testbed.load import Sample, busy_share, read_sample, stolen_share, summary, thread_share
 
@@ -55,10 +56,9 @@ def test_the_busiest_thread_counts_not_their_sum():
 
 def test_summary_has_the_mean_and_the_worst_window():
     a, b, c = (Sample(at_s, busy_s, 0.0, 2 * at_s, {1: spent_s}) for at_s, busy_s, spent_s in ((0, 0, 0), (0.5, 0.9, 0.5), (1, 1, 0.5)))  # fmt: skip
-    assert summary([a, b, c]) == {
-        "cpu_busy": 0.5, "cpu_busy_max": 0.9, "cpu_stolen": 0.0,
-        "switch_thread_busy": 0.5, "switch_thread_busy_max": 1.0,
-    }  # fmt: skip
+    assert summary([a, b, c]) == Load(
+        cpu_busy=0.5, cpu_busy_max=0.9, cpu_stolen=0.0, switch_thread_busy=0.5, switch_thread_busy_max=1.0
+    )  # fmt: skip
 
 
 def test_a_thread_born_between_samples_counts_from_zero():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from echelonflow.records.outcome import ClassCounters
 from echelonflow.wire.classes import CLASSES, FLOW_QUEUES, class_of_dscp
 from testbed import queues
 
@@ -106,8 +107,8 @@ def test_counters_are_read_by_class_and_the_root_is_left_out():
     found = queues.parse_counters(COUNTERS)
     assert found == {
         "h1-eth0": {
-            "7": {"bytes": 3028, "packets": 2, "drops": 1},
-            "0": {"bytes": 6066, "packets": 5, "drops": 4},
+            7: ClassCounters(3028, 2, 1),
+            0: ClassCounters(6066, 5, 4),
         },
         "s1-eth1": {},
     }

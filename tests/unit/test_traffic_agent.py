@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from traffic.agent.record_file import RecordFile
 
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED
 from echelonflow.model import topologies
 from echelonflow.model.dag import Job, JobDag
+from echelonflow.records.agent_log import AgentLog
+from echelonflow.records.plan import read_plan, write_plan
 from echelonflow.wire.messages import Declare, Done, Finish, Hello, Progress, Release, Setting
 from tests.unit.traffic_fakes import AnswerRelease, FakeCoordinator, end_agent, start_agent, unlimited
 from tests.waiting import wait_until
 from traffic.agent.agent import Agent
-from traffic.agent.plan import read_plan, write_plan
+from traffic.agent.plan import make_plan
 from traffic.agent.sender import SentFlow
 from traffic.workloads.paradigms import gpipe, pipeline
 
@@ -30,7 +31,7 @@ class Run:
         self.folder = folder
         network = topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e9})
         job = Job("j", dag, ("h1", "h2"), iterations)
-        write_plan(folder / "plan.json", [job], network, run_index, addresses=ADDRESSES)
+        write_plan(folder / "plan.json", make_plan([job], network, run_index, addresses=ADDRESSES))
         self.coordinator = FakeCoordinator(folder / "control.sock", agents=2, answer=answer)
         self.agents = {
             host: start_agent(folder / "plan.json", host, folder / "control.sock", self.records(host))
@@ -42,7 +43,7 @@ class Run:
 
     def read(self, host: str, kind: str) -> list[dict]:
         lines = map(json.loads, self.records(host).read_text().splitlines())
-        return [line for line in lines if line["type"] == kind]
+        return [line for line in lines if line.get("type") == kind]
 
     def finish(self) -> dict[str, tuple[int, str]]:
         ends = {}
@@ -176,13 +177,13 @@ def test_progress_is_fresh_for_a_decision_but_not_reported_again_at_once(tmp_pat
         gpipe.build(stages=2, micro_batches=1, forward_s=0.01, backward_s=0.01, activation_bytes=1000),
         ("h1", "h2"),
     )
-    write_plan(tmp_path / "plan.json", [job], network, 0, addresses=ADDRESSES)
+    write_plan(tmp_path / "plan.json", make_plan([job], network, 0, addresses=ADDRESSES))
     coordinator = FakeCoordinator(tmp_path / "control.sock", agents=1)
     told = Agent(
         read_plan(tmp_path / "plan.json"),
         "h1",
         tmp_path / "control.sock",
-        RecordFile(tmp_path / "h1.jsonl"),
+        AgentLog(tmp_path / "h1.jsonl"),
         lambda: time_s[0],
     )
     told._active = {("j", f"f{i}"): Active() for i in range(3)}
@@ -222,7 +223,11 @@ def test_a_lost_coordinator_ends_the_run(start):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("{", "malformed"), ('{"run_index": 0}', "progress_interval_s"), (None, "No such file")],
+    [
+        ("{", "not JSON"),
+        ('{"schema": "echelon-plan", "version": 1, "run_index": 0}', "missing field"),
+        (None, "No such file"),
+    ],
 )
 def test_a_bad_plan_is_bad_input(tmp_path, text, words):
     plan = tmp_path / "plan.json"
@@ -231,7 +236,7 @@ def test_a_bad_plan_is_bad_input(tmp_path, text, words):
     agent = start_agent(plan, "h1", tmp_path / "c.sock", tmp_path / "h1.jsonl")
     _, errors = agent.communicate(timeout=20)
     assert agent.returncode == EXIT_BAD_INPUT
-    assert errors.startswith(f"agent h1: plan {plan}")
+    assert errors.startswith(f"agent h1: {plan}: ")
     assert words in errors
 
 
@@ -239,7 +244,7 @@ def test_a_plan_survives_the_file(tmp_path):
     network = topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e9})
     dag = gpipe.build(stages=2, micro_batches=3, forward_s=0.01, backward_s=0.02, activation_bytes=1000)
     job = Job("j", dag, ("h2", "h1"), 3, 2.0, 1.5)
-    write_plan(tmp_path / "plan.json", [job], network, 4, 0.1)
+    write_plan(tmp_path / "plan.json", make_plan([job], network, 4, 0.1))
     plan = read_plan(tmp_path / "plan.json")
     assert plan.jobs == (job,)
     assert plan.addresses == {"h1": "10.0.0.1", "h2": "10.0.0.2"}

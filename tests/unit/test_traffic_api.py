@@ -41,7 +41,7 @@ def ends():
 def test_says_what_the_protocol_says_in_order(ends):
     ours, theirs = ends
     client = EchelonFlowClient(ours, "trainer0", "h1")
-    client.declare("bert", "pp 0->1", [FLOW], kind="pp", weight=2.0)
+    client.declare(Declare("bert", "pp 0->1", "pp", 2.0, (FLOW,), compute_s=12.0))
     client.release("bert", "x0", iteration=0, time_s=1.5)
     client.progress("bert", "x0", iteration=0, sent_bytes=500)
     client.finish("bert", "x0", iteration=0, time_s=2.5)
@@ -52,7 +52,7 @@ def test_says_what_the_protocol_says_in_order(ends):
     assert not client.wants_write
     assert [decode(line) for line in theirs.recv(65536).splitlines()] == [
         Hello("trainer0", "h1"),
-        Declare("bert", "pp 0->1", "pp", 2.0, (FLOW,)),
+        Declare("bert", "pp 0->1", "pp", 2.0, (FLOW,), 12.0),
         Release("bert", "x0", 0, 1.5),
         Progress("bert", "x0", 0, 500),
         Finish("bert", "x0", 0, 2.5),
