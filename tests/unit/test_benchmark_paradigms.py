@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections import Counter
 from dataclasses import replace
@@ -18,6 +17,9 @@ from echelon.benchmarks._paradigm_files import POLICIES, files
 from echelon.experiment import schema
 from echelon.running.manifest import manifest
 from echelonflow.errors import EXIT_FAILED, EXIT_VALID, InputError, RunError
+from echelonflow.records.folder import RunFolder
+from echelonflow.records.manifest import write_manifest
+from echelonflow.records.outcome import Load
 from results.folder import analyse
 from results.paradigms import Cell, pairs_apart
 from results.statistics import Estimate
@@ -49,8 +51,7 @@ class Recorded:
         if self.change is not None:
             self.change(experiment, runs)
         write_experiment(root, experiment.network, experiment.jobs, experiment.policies, runs)
-        made = json.loads((root / "manifest.json").read_text())
-        (root / "manifest.json").write_text(json.dumps({**made, **manifest(experiment, "emulation", {})}))
+        write_manifest(RunFolder(root).manifest, manifest(experiment, "emulation", {}))
         summary = analyse(root, pictures=False)
         return EXIT_VALID, summary
 
@@ -141,7 +142,7 @@ def test_invalid_runs_are_left_out_and_a_policy_without_any_valid_one_is_missed(
         for run in runs:
             fair = run.record.policy == "fair"
             if (fair and run.record.repeat == 0) or (experiment.name == "pipedream" and fair):
-                run.run["load"]["cpu_busy"] = 1.0
+                run.outcome.load = Load(cpu_busy=1.0)
 
     said = []
     figures = paradigms.run(2, said.append, tmp_path, ["gpipe", "pipedream"], Recorded(spoil))
@@ -181,7 +182,7 @@ def test_an_interrupt_ends_it(tmp_path):
 def test_nothing_valid_is_an_error(tmp_path):
     def spoil(experiment, runs):
         for run in runs:
-            run.run["load"]["cpu_busy"] = 1.0
+            run.outcome.load = Load(cpu_busy=1.0)
 
     with pytest.raises(RunError, match="not one valid run"):
         paradigms.run(1, silent, tmp_path, ["gpipe"], Recorded(spoil))

@@ -16,6 +16,7 @@ from controller.deadline import deadline
 from controller.launch import controller_argv
 from echelonflow.errors import PolicyError
 from echelonflow.model import topologies
+from echelonflow.records.decisions import read_decisions
 from echelonflow.records.network_file import write_network
 from echelonflow.wire.messages import Begin, Event, Fault, Hello, decode, encode
 
@@ -93,7 +94,8 @@ def test_serves_faults_losses_and_logs_and_ends_on_sigterm(network_file, free_po
         for piece in (lines[:10], lines[10:70], lines[70:]):
             runner.sendall(piece)
         assert decode(told.readline()) == Event("begun", "r")
-        assert (tmp_path / "d.jsonl").read_text() == ""
+        assert read_decisions(tmp_path / "d.jsonl") == []
+        assert (tmp_path / "d.jsonl").exists()
         agent, answers = connect(path)
         agent.sendall(encode(Hello("agent", "h1")) + b"garbage\n")
         assert isinstance(decode(answers.readline()), Fault)

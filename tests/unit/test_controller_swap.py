@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pickle
 
+import msgspec
 import pytest
 
 from controller.instructions import AskPolicy, ClosePolicy, InstallRules, LogDecision, ResetSwitch, SendTo
@@ -282,7 +283,7 @@ def test_groups_are_described_with_what_is_in_force(network):
     assert (group["job"], group["group"], group["flows"], group["size_bytes"]) == ("job", "g", 2, 2 * 10**6)
     assert [(f["flow"], f["dscp"]) for f in group["in_flight"]] == [("x0", TOP), ("x1", SECOND)]
     other = Declare(
-        "other", "g", "k", 1.0, tuple(dataclasses.replace(f, src_port=20_000 + f.index) for f in GROUP.flows)
+        "other", "g", "k", 1.0, tuple(msgspec.structs.replace(f, src_port=20_000 + f.index) for f in GROUP.flows)
     )
     say(coordinator, (A, other))
     assert len(coordinator.groups()) == 2

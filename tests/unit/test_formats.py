@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from pydantic import ValidationError
 
 from echelon.experiment import schema as experiments_schema
 from echelon.experiment.import_jobs import import_files, options_from_text
-from echelonflow.codec import builtins
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Job, derived_offsets, from_dict, to_dict
 from echelonflow.records.placed_job import PlacedJob as PlacedJobRecord
@@ -72,7 +72,7 @@ def test_the_schema_has_every_field_that_is_written():
     )
     plain = json.loads(json.dumps(to_dict(dag)))
     EchelonJob.model_validate(plain)
-    placed = builtins(PlacedJobRecord.of(Job("j", dag, ("h1", "h2"), 2, 1.5, 0.5)))
+    placed = json.loads(msgspec.json.encode(PlacedJobRecord.of(Job("j", dag, ("h1", "h2"), 2, 1.5, 0.5))))
     PlacedJob.model_validate(placed)
     for part in (plain, plain["steps"][0], plain["groups"][0]):
         for key in set(part) - {"parameters"}:

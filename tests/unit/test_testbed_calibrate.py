@@ -52,7 +52,7 @@ def test_an_error_beyond_the_limit_is_not_ok():
     entry = calibrate._summary(trial, received, sent, max_error=0.03)
     assert entry.error == pytest.approx(-0.04)
     assert entry.ok is False
-    assert entry["rtt_ms"] == pytest.approx(0.2)
+    assert entry.rtt_ms == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize(

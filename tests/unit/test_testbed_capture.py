@@ -64,7 +64,7 @@ def test_each_host_captures_its_own_interface_in_nanoseconds(tmp_path):
     argv = hosts.asked["h2"]
     assert argv[argv.index("-i") + 1] == "h2-eth0"
     assert argv[argv.index("--time-stamp-precision") + 1] == "nano"
-    assert argv[argv.index("-w") + 1] == str(tmp_path / "x-h2.pcap")
+    assert argv[argv.index("-w") + 1] == str(tmp_path / "pcap" / "x-h2.pcap")
 
 
 def test_a_capture_that_does_not_start_is_an_error_with_its_reason(tmp_path):

@@ -13,6 +13,7 @@ from echelonflow.model import topologies
 from echelonflow.model.dag import Job, JobDag
 from echelonflow.records.agent_log import AgentLog
 from echelonflow.records.plan import read_plan, write_plan
+from echelonflow.wire.declare import declarations
 from echelonflow.wire.messages import Declare, Done, Finish, Hello, Progress, Release, Setting
 from tests.unit.traffic_fakes import AnswerRelease, FakeCoordinator, end_agent, start_agent, unlimited
 from tests.waiting import wait_until
@@ -249,3 +250,15 @@ def test_a_plan_survives_the_file(tmp_path):
     assert plan.jobs == (job,)
     assert plan.addresses == {"h1": "10.0.0.1", "h2": "10.0.0.2"}
     assert (plan.run_index, plan.progress_interval_s) == (4, 0.1)
+
+
+def test_an_agent_declares_all_that_the_simulator_declares(start):
+    """`crux` decides by the computation declared: agents once dropped it, and its order was another one on packets."""
+    dag = gpipe.build(stages=2, micro_batches=2, forward_s=0.01, backward_s=0.02, activation_bytes=10_000)
+    run = start(dag)
+    assert run.finish() == {"h1": (0, ""), "h2": (0, "")}
+    job = read_plan(run.folder / "plan.json").jobs[0]
+    declared = sorted(run.coordinator.of(Declare), key=lambda group: group.group)
+    index = read_plan(run.folder / "plan.json").run_index
+    assert declared == sorted(declarations([job], index), key=lambda group: group.group)
+    assert declared[0].compute_s == pytest.approx(2 * 2 * 0.03)

@@ -168,7 +168,8 @@ class Agent:
                 return
             ready = wait(self._poll, self._next_tick_s(), self._replay.next_due_s, self._clock)
             self._carry_out(self._replay.advance(self._clock()))
-            for descriptor, _ in ready:
+            # The coordinator first: where it is gone, connections to other agents end as well, and it is the cause.
+            for descriptor, _ in sorted(ready, key=lambda event: event[0] != self._client.fileno()):
                 self._handlers[descriptor]()
             self._tick(self._clock())
 
