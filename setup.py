@@ -42,6 +42,7 @@ setup(
     },
     install_requires=[
         "numpy>=1.24",
+        "msgspec>=0.18",
         "scipy>=1.10",
         "typer>=0.12",
         "pydantic>=2.7",

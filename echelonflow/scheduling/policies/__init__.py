@@ -61,7 +61,7 @@ class Promises:
 class Policy:
     """A policy with its options bound. `name` is the text that the user gave.
 
-    One that is `apart` is answered by another process, which takes time: call it where waiting does no harm.
+    One that is `isolated` runs in a process of its own, which takes time: call it where waiting does no harm.
     `close` gives back what it holds. `counters` says what its memory counted so far (empty: it has none).
     """
 
@@ -69,7 +69,7 @@ class Policy:
     enforcer: str
     summary: str
     _allocate: Callable[[Snapshot], Allocation]
-    apart: bool = False
+    isolated: bool = False
     close: Callable[[], None] = _nothing_held
     promises: Promises = Promises()
     counters: Callable[[], Mapping[str, int]] = _nothing_counted
