@@ -13,9 +13,10 @@ from echelonflow.model.dag import Job, job_from_dict
 from echelonflow.records.run_record import RunRecord
 from results import pcap
 from results.coflows import coflow_results, load_coflow_runs, write_coflows
+from results.columns import to_json, write_csv
 from results.fidelity import measure
 from results.flows import FlowPackets, RunClock, Throughput, flow_packets, throughput
-from results.metrics import FlowRow, GroupRow, IterationRow, RunRows, run_rows, write_csv
+from results.metrics import FlowRow, GroupRow, IterationRow, RunRows, run_rows
 from results.read_run import FlowKey, Plan, read_json, read_plan, read_run
 from results.record_json import load_runs, save_runs
 from results.report import write_report
@@ -94,7 +95,7 @@ def analyse(root: Path, predictions: Mapping[str, RunRecord] | None = None, *, p
 
 def _write_summary(root: Path, summary: Summary) -> None:
     """summary.json, and the report that is made of it."""
-    body = json.dumps(summary.to_dict(), indent=1, allow_nan=False)
+    body = json.dumps(to_json(summary), indent=1, allow_nan=False)
     (root / "summary.json").write_text(body + "\n", encoding="utf-8")
     write_report(root)
 

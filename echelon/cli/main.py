@@ -86,6 +86,7 @@ def run(
     from echelon.cli.display import Display
     from echelon.experiment import schema
     from echelon.running import runner
+    from results.columns import to_json
     from results.table import summary_table
 
     if out is not None and len(files) > 1:
@@ -99,7 +100,7 @@ def run(
         with Display(experiment, Console(stderr=True), verbose=verbose) as display:
             code, summary = runner.run(experiment, root, backend, display)
         if as_json:
-            typer.echo(json.dumps({"folder": str(root), **summary.to_dict()}))
+            typer.echo(json.dumps({"folder": str(root), **to_json(summary)}))
         else:
             typer.echo(summary_table(summary))
             typer.echo(f"\nreport: {root / 'report.html'}")
