@@ -1,8 +1,8 @@
 """The coordinator: messages and switch events in, instructions out; no input or output, no framework.
 
-A run goes: the runner's `Begin`; agents say `Hello`, `Declare`, `Ready`; when all have and every switch has
-its rules, `Start` goes out; then releases and finishes lead to decisions, until every agent is `Done` and
-the runner says `End`. A client with a host must say `Done` before it leaves, or the run has lost it.
+A run begins with the runner's `Begin`. Agents say `Hello`, `Declare`, `Ready`; when all have and every switch has its
+rules, `Start` goes out. Then releases and finishes lead to decisions, until every agent is `Done` and the runner says
+`End`. A client with a host must say `Done` before it leaves, or the run has lost it.
 
 A run may be standing instead: made by the controller itself for clients that come and go without a runner.
 

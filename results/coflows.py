@@ -1,8 +1,8 @@
 """Completion times of a simulated trace's Coflows: raw records, and the figures made of them.
 
-Figures as in the Coflow papers: the average and three percentiles of completion times, each also over that of the
-first policy, and averages over Varys's four kinds of Coflows (section 7: short if no flow has 5 MB, narrow if there
-are at most 50).
+Figures as in the Coflow papers: the average and three percentiles of completion times, each also over that of the first
+policy. There are averages over Varys's four kinds of Coflows, too (section 7: short if no flow has 5 MB, narrow if
+there are at most 50).
 """
 
 from __future__ import annotations

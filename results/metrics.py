@@ -1,7 +1,7 @@
 """Rows of iterations.csv, groups.csv and flows.csv, from records of a run (emulated or simulated).
 
-Definitions are those of docs/design.md, "The mathematics": the reference time of a group is the release of its head
-flow less that flow's offset; a flow is ideally finished at reference + offset; its tardiness is its finish less
+Definitions are those of docs/design.md, "The mathematics". The reference time of a group is the release of its head
+flow less that flow's offset, and a flow is ideally finished at reference + offset. Its tardiness is its finish less
 that; a group's tardiness is the largest of its flows'. All times are seconds since the run's zero.
 """
 

@@ -37,8 +37,8 @@ class Limits:
     """Bytes in a class that nobody decided (in packets, and in queue counters). A flow's first segments can pass
     while its first rule is on the way to the switch; more means that decisions are not what was measured."""
     max_stray_packet_share: float = 0.05
-    """Packets, of any size, in a data class that nobody decided. Acknowledgements that are not in the control class
-    are 10 to 20 % of all packets and few of the bytes; behind all data they starve, and with them the flows that they
+    """Packets, of any size, in a data class that nobody decided. Acknowledgements that are not in the control class are
+    10 to 20 % of all packets and few of the bytes. Behind all data they starve, and with them the flows that they
     acknowledge."""
     max_log_pcap_median_s: float = 0.002
     """Flow finish by the agent's log and by packets, median: both are used, so both must tell the same story."""

@@ -45,8 +45,8 @@ class Trial:
 def trial_of(network: Network, link: Link) -> Trial | None:
     """Pairs of distinct hosts that fill `link` without meeting elsewhere; None where no path crosses it.
 
-    Pairs are added until together they could send what the link carries, so that it is the link (or, where
-    the hosts cannot fill it, the hosts' own) rate that is measured.
+    Pairs are added until together they could send what the link carries, so that the link's rate is measured. Where the
+    hosts cannot fill it, it is the hosts' own.
     """
     left = list(network.capacity_Bps)
     capacity_Bps = left[link.index]
@@ -94,12 +94,12 @@ def _filled(network: Network, trial: Trial) -> float:
 def calibrate(net: EmulatedNetwork, max_error: float = MAX_ERROR) -> list[dict[str, Any]]:
     """Measure each kind of link of a connected network.
 
-    Returns one dict a kind: "kind", "path" (the link and the pairs that filled it), "declared_Bps" and
-    "measured_Bps" (payload), "error" (signed share of the declared), "rtt_ms" (idle, median) and
-    "rtt_loaded_ms" (with full queues), "attempts", "ok". A link is measured up to four times, until
-    it is within `max_error`: a neighbour on the machine that steals a core for a moment, or TCP that is
-    still growing its window, is not the link's fault. So each attempt fills the link for twice as long as the one
-    before, and the least error is reported. Raises RunError where packets do not get through.
+    Returns one dict a kind: "kind", "path" (the link and the pairs that filled it), "declared_Bps" and "measured_Bps"
+    (payload), "error" (signed share of the declared). "rtt_ms" is idle, median, and "rtt_loaded_ms" with full queues;
+    "attempts", "ok". A link is measured up to four times, until it is within
+    `max_error`. A neighbour on the machine that steals a core for a moment, or TCP that is still growing its window, is
+    not the link's fault. So each attempt fills the link for twice as long as the one before, and the least error is
+    reported. Raises RunError where packets do not get through.
     """
     found = []
     start_up_s = _start_up_s(net)

@@ -232,9 +232,9 @@ class EmulatedNetwork:
     def _equal_segments(self) -> str:
         """A shell line that makes every flow of a host send super-segments of one length, the longest allowed.
 
-        Otherwise TCP sizes them by its estimate of a flow's rate, and as it keeps two of each flow in the host's
-        queue, a young flow's longer ones take a larger share of the link (measured: an old flow got a quarter
-        less than its share; with equal segments, 4 % less).
+        Otherwise TCP sizes them by its estimate of a flow's rate, and keeps two of each flow in the host's queue. So a
+        young flow's longer ones take a larger share of the link. Measured: an old flow got a quarter less than its
+        share, and with equal segments 4 % less.
         """
         payload = self.network.mtu_bytes - TCP_IP_HEADER_BYTES
         segments = max((self.segment_bytes - TCP_IP_HEADER_BYTES) // payload, 1)

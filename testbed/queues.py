@@ -6,10 +6,10 @@ prio counts, hence the leak: a busy lower class gets `GUARANTEED_SHARE` of the l
 `LEAST_GUARANTEED_BPS`, whatever the higher ones do. Packets are told apart by the class selector bits of
 their DSCP; what is not IPv4 (ARP) goes to class 0.
 
-The flows of a data class take turns, byte for byte (deficit round robin): `FLOW_QUEUES` FIFOs, told apart by
+The flows of a data class take turns, byte for byte (deficit round robin). There are `FLOW_QUEUES` FIFOs, told apart by
 the low bits of the TCP source port, which `echelonflow.wire.declare` deals out with that in mind. In one FIFO for all,
-TCP would share by how many segments each flow happens to have in it, which is chance that lasts. The round robin is
-a second HTB, never at its rate, since many kernels have neither fq, fq_codel, sfq nor drr.
+TCP would share by how many segments each flow happens to have in it, which is chance that lasts. The round robin is a
+second HTB, never at its rate, since many kernels have neither fq, fq_codel, sfq nor drr.
 """
 
 from __future__ import annotations

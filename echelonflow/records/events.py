@@ -1,8 +1,8 @@
 """What happens to the coordinator, one typed event each, and the log of them: events.jsonl, beside a run's decisions.
 
 The first line of a log is a `Header`; each other line is an event with the reading of the monotonic clock at which it
-was handled. A fresh coordinator that is given the same events makes the same decisions (`controller.replay_log`),
-so a log holds everything that a decision depends on: also the answers of policies in processes of their own.
+was handled. A fresh coordinator that is given the same events makes the same decisions (`controller.replay_log`). So a
+log holds everything that a decision depends on: also the answers of policies in processes of their own.
 """
 
 from __future__ import annotations
