@@ -206,10 +206,10 @@ def _halving_doubling(collective: Collective, parts: Sequence[int], root: int) -
 def _tree(collective: Collective, parts: Sequence[int], root: int) -> list[Round]:
     """Up a binary tree, then down; what crosses an edge depends on the m of n ranks below it.
 
-      all-reduce      everything, up and down
-      reduce-scatter  everything up, the parts for those below down
-      all-gather      the parts from below up, all others down
-      all-to-all      what those below have for others, and others for them
+    all-reduce      everything, up and down
+    reduce-scatter  everything up, the parts for those below down
+    all-gather      the parts from below up, all others down
+    all-to-all      what those below have for others, and others for them
     """
     n, total = len(parts), sum(parts)
     below: list[list[int]] = [[k] for k in range(n)]
