@@ -52,6 +52,7 @@ setup(
         "ruamel.yaml>=0.18",
         "matplotlib>=3.7",
         "jinja2>=3.1",
+        "msgspec>=0.18",
         "psutil>=5.9",
     ],
     extras_require=EXTRAS,

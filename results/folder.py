@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Job, job_from_dict
+from echelonflow.records.calibration import Calibration, read_calibration
+from echelonflow.records.folder import RunFolder
 from echelonflow.records.run_record import RunRecord
 from results import pcap
 from results.coflows import coflow_results, load_coflow_runs, write_coflows
@@ -54,6 +57,12 @@ class _Folder:
     jobs: tuple[Job, ...]
     predictions: Mapping[str, RunRows] = field(default_factory=dict)
     """Rows of the fluid run of each policy."""
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """What links were found to carry; None where they never were measured."""
+        path = RunFolder(self.root).calibration
+        return read_calibration(path) if path.exists() else None
 
     @property
     def limits(self) -> Limits:
@@ -172,7 +181,9 @@ def _emulated_run(folder: _Folder, run: Mapping[str, Any], raw: Path) -> Analyse
     packets = _packets(record, plan, captures, clock) if clock is not None else {}
     drift = 0.0 if clock is None else 1 / clock.rate - 1
     fidelity = measure(run, record, packets, plan.jobs, captures_wrong=wrong, clock_drift=drift)
-    reasons = tuple(judge(fidelity, folder.limits))
+    # On a network that was not the one declared a run cannot be valid.
+    off = judge_calibration(folder.calibration, run["run_index"], folder.limits)
+    reasons = (*off, *judge(fidelity, folder.limits))
     rows = run_rows(record, folder.jobs, predicted=folder.predicted(policy), packets=packets)
     result = RunResult(label, policy, repeat, reasons, job_figures(rows, folder.jobs), fidelity)
     part, arrived = window(rows.iterations, folder.jobs), None
@@ -222,11 +233,6 @@ def _summarise(folder: _Folder, runs: Sequence[AnalysedRun], *, simulated: bool)
     if failure.exists():
         reasons.append(f"the experiment failed: {failure.read_text(encoding='utf-8').strip()}")
     if not simulated:
-        calibration = folder.root / "calibration.json"
-        off = judge_calibration(read_json(calibration) if calibration.exists() else None, folder.limits)
-        # On a network that is not the one declared no run can be valid.
-        results = [replace(result, reasons=(*off, *result.reasons)) for result in results]
-        reasons += off
         reasons += judge_completeness(
             [(r.policy, r.repeat) for r in results], folder.policies, folder.manifest["repeats"]
         )

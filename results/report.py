@@ -11,6 +11,8 @@ from typing import Any
 import jinja2
 
 from echelonflow.model.units import format_rate, format_size
+from echelonflow.records.calibration import read_calibration
+from echelonflow.records.folder import RunFolder
 from results.read_run import read_json
 from results.table import MISSING, format_seconds, format_share
 
@@ -55,7 +57,7 @@ _PICTURES = (
 def write_report(root: Path) -> Path:
     """Write report.html of the analysed run folder `root` (needs summary.json and manifest.json); returns its path."""
     summary, manifest = read_json(root / "summary.json"), read_json(root / "manifest.json")
-    calibration = root / "calibration.json"
+    calibration = RunFolder(root).calibration
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("results"),
         autoescape=True,
@@ -74,7 +76,7 @@ def write_report(root: Path) -> Path:
         summary=summary,
         manifest=manifest,
         simulated=summary["backend"] == "fluid",
-        calibration=read_json(calibration) if calibration.exists() else None,
+        calibration=read_calibration(calibration) if calibration.exists() else None,
         pictures=_pictures(root),
         facts=_facts(manifest),
         experiment=json.dumps(manifest.get("experiment"), indent=2, ensure_ascii=False),

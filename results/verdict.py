@@ -6,9 +6,9 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from echelonflow.errors import InputError
+from echelonflow.records.calibration import Calibration
 from results.fidelity import Fidelity
 
 
@@ -165,15 +165,14 @@ def _counts(f: Fidelity) -> list[str]:
     return reasons
 
 
-def judge_calibration(calibration: Mapping[str, Any] | None, limits: Limits) -> list[str]:
-    """Why the network as built is not the one declared (calibration.json); empty if it is."""
+def judge_calibration(calibration: Calibration | None, run_index: int, limits: Limits) -> list[str]:
+    """Why the network of a run was not the one declared (calibration.json); empty if it was."""
     if calibration is None:
         return ["links were not calibrated: nothing says that the network is what was declared; see logs/"]
     return [
-        f"link class {link['kind']} ({link.get('path', '')}) carries {link['error']:+.1%} of what it declares "
+        f"{link.kind} links ({link.path}) carried {link.error:+.1%} of what they declare "
         f"(limit {limits.max_link_error:.0%}): end other work or lower the link rate; see calibration.json"
-        for link in calibration["links"]
-        if not abs(link["error"]) <= limits.max_link_error
+        for link in calibration.of_run(run_index).off(limits.max_link_error)
     ]
 
 

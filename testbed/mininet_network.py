@@ -63,6 +63,7 @@ class EmulatedNetwork:
         self.controller_port = controller_port
         self.congestion_control = congestion_control
         self.queue_s = queue_s
+        self.burst_s = queues.BURST_S
         self._interfaces = {
             name: Interface(name, link.src, link)
             for link in network.links
@@ -122,6 +123,22 @@ class EmulatedNetwork:
         for shell in shells:
             found.update(queues.parse_counters(world.finish(shell, "reading class counters")))
         return found
+
+    def set_burst(self, burst_s: float) -> None:
+        """Let every link pass up to `burst_s` of its rate at once after an idle spell, from now on."""
+        shells = []
+        for pid, members in self._by_namespace():
+            lines = [
+                line
+                for i in members
+                for line in queues.burst_lines(
+                    i.name, i.link.rate_bps, self.network.mtu_bytes, self.segment_bytes, burst_s
+                )
+            ]
+            shells.append(world.run_script("\n".join(["tc -batch - <<'.'", *lines, ".", ""]), pid))
+        for shell in shells:
+            world.finish(shell, "changing the bursts of the links")
+        self.burst_s = burst_s
 
     @property
     def segment_bytes(self) -> int:
@@ -250,6 +267,7 @@ class EmulatedNetwork:
                 self.network.mtu_bytes,
                 self.segment_bytes,
                 self.queue_s,
+                self.burst_s,
             )
         ]
 

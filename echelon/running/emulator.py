@@ -23,10 +23,11 @@ from echelon.running.coordinator_line import CoordinatorLine
 from echelonflow.errors import EXIT_FAILED, EXIT_VALID, EchelonError, RunError
 from echelonflow.model.dag import Job, job_from_dict
 from echelonflow.model.network import Network
+from echelonflow.records.calibration import write_calibration
 from echelonflow.records.folder import RunFolder, label
 from echelonflow.wire.messages import Begin, End
 from testbed import world
-from testbed.calibrate import calibrate
+from testbed.calibrator import Calibrator
 from testbed.capture import PacketCapture
 from testbed.load import LoadSampler
 from testbed.mininet_network import EmulatedNetwork
@@ -103,8 +104,11 @@ class Emulation:
             host = min(dead, key=lambda host: dead[host])
             raise RunError(f"the agent on {host} died (exit {dead[host]}); see logs/agent-{host}.log")
 
-    def run(self, order: dict[str, Any]) -> None:
-        """Carry out one run; its raw records are on disk afterwards, also when it fails (RunError)."""
+    def run(self, order: dict[str, Any]) -> float:
+        """Carry out one run; its raw records are on disk afterwards, also when it fails (RunError).
+
+        Returns the share of the processors that the host took away meanwhile.
+        """
         name = label(order["policy"], order["repeat"])
         raw = self.orders.folder.raw(name)
         (raw / "agents").mkdir(parents=True)
@@ -116,6 +120,7 @@ class Emulation:
         try:
             self._replay(order, raw, result)
             result["completed"] = True
+            return float(result["load"]["cpu_stolen"])
         except BaseException as error:
             result["failure"] = str(error) or type(error).__name__
             raise
@@ -251,17 +256,36 @@ def standing(orders: Orders) -> Iterator[Emulation]:
         yield emulation
 
 
-def _calibrate(emulation: Emulation) -> str | None:
-    """Measure every kind of link, into calibration.json; None, or why it makes no sense to go on."""
-    ovs, orders = emulation.ovs, emulation.orders
-    say(stage="calibrating", datapath=ovs.datapath, tso=ovs.tso)
-    links = calibrate(emulation.net, orders.max_link_error)
-    facts = {"datapath": ovs.datapath, "tso": ovs.tso, "openvswitch": ovs.version}
-    orders.folder.calibration.write_text(json.dumps({"links": links, **facts}, indent=1))
-    worst = max(links, key=lambda link: abs(link["error"]))
-    if abs(worst["error"]) <= orders.max_link_error:
-        return None
-    return f"{worst['kind']} links carry {worst['error']:+.1%} of what they declare; see calibration.json"
+def _calibrator(emulation: Emulation) -> Calibrator:
+    """What keeps the links true; every attempt goes to calibration.json, and what is wrong to whoever started us."""
+    orders = emulation.orders
+    return Calibrator(
+        emulation.net,
+        orders.max_link_error,
+        runs_s=sum(order["expected_s"] for order in orders.runs),
+        tell=lambda words: say(stage="warning", reason=words),
+        save=lambda calibration: write_calibration(orders.folder.calibration, calibration),
+    )
+
+
+def _carry_out(emulation: Emulation) -> None:
+    """All runs, on links that are measured before the first of them and whenever there is reason to."""
+    orders = emulation.orders
+    calibrator = _calibrator(emulation)
+    if orders.calibrate:
+        say(stage="calibrating", datapath=emulation.ovs.datapath, tso=emulation.ovs.tso)
+        calibrator.begin()
+    for number, order in enumerate(orders.runs):
+        calibrator.before_run(order["run_index"])
+        say(
+            stage="running",
+            run=number,
+            of=len(orders.runs),
+            policy=order["policy"],
+            repeat=order["repeat"],
+            expected_s=order["expected_s"],
+        )
+        calibrator.after_run(order["run_index"], emulation.run(order))
 
 
 def main(argv: list[str]) -> int:
@@ -272,19 +296,7 @@ def main(argv: list[str]) -> int:
     orders = Orders.read(folder)
     try:
         with standing(orders) as emulation:
-            if orders.calibrate and (reason := _calibrate(emulation)) is not None:
-                say(stage="invalid", reason=reason)
-                return EXIT_VALID
-            for number, order in enumerate(orders.runs):
-                say(
-                    stage="running",
-                    run=number,
-                    of=len(orders.runs),
-                    policy=order["policy"],
-                    repeat=order["repeat"],
-                    expected_s=order["expected_s"],
-                )
-                emulation.run(order)
+            _carry_out(emulation)
     except EchelonError as error:
         say(stage="failed", reason=str(error))
         return EXIT_FAILED

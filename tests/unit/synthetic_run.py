@@ -14,6 +14,7 @@ from echelonflow.model.addressing import ip_of
 from echelonflow.model.arrangement import staggered
 from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer, job_to_dict
 from echelonflow.model.network import Network
+from echelonflow.records.calibration import Calibration, CalibrationAttempt, LinkMeasurement, write_calibration
 from echelonflow.records.run_record import DecisionRecord, FlowRecord, RunRecord
 from echelonflow.scheduling import policies
 from results.record_json import save_runs
@@ -202,14 +203,22 @@ def write_experiment(
     }  # fmt: skip
     (root / "manifest.json").write_text(json.dumps(manifest))
     (root / "network.json").write_text(json.dumps(network.to_dict()))
-    link = {
-        "kind": "edge", "path": "h1->h2", "declared_Bps": 1e5, "measured_Bps": 0.99e5, "error": -0.01, "rtt_ms": 0.3,
-    }  # fmt: skip
-    (root / "calibration.json").write_text(json.dumps({"links": [link], "datapath": "userspace", "tso": True}))
+    write_calibration(root / "calibration.json", calibration(-0.01))
     save_runs(root / "prediction.json", [simulate(jobs, network, policies.load(name)) for name in names])
     for run in runs:
         write_run(root, network, jobs, run)
     return root
+
+
+def calibration(*errors: float) -> Calibration:
+    """One attempt for each error, the first before run 0, the next before run 1, and so on."""
+    attempts = []
+    for run, error in enumerate(errors):
+        link = LinkMeasurement(
+            kind="edge", path="h1->h2", declared_Bps=1e5, measured_Bps=1e5 * (1 + error), error=error, rtt_ms=0.3
+        )
+        attempts.append(CalibrationAttempt(first_run=run, burst_s=0.004, links=(link,)))
+    return Calibration(datapath="userspace", tso=True, openvswitch="3.1.0", attempts=tuple(attempts))
 
 
 def write_run(root: Path, network: Network, jobs: Sequence[Job], synthetic: SyntheticRun) -> None:

@@ -11,7 +11,7 @@ from echelonflow.errors import InputError
 from results.fidelity import measure
 from results.flows import RunClock, flow_packets
 from results.verdict import Limits, judge, judge_calibration, judge_completeness
-from tests.unit.synthetic_run import paper_job, paper_network, synthetic_run
+from tests.unit.synthetic_run import calibration, paper_job, paper_network, synthetic_run
 from tests.unit.test_results_flows import NAME, capture
 
 
@@ -147,11 +147,11 @@ def test_limits_can_be_changed_and_are_checked(good):
 
 
 def test_calibration():
-    link = {"kind": "edge", "path": "h1->h2", "error": -0.031}
-    assert "-3.1%" in judge_calibration({"links": [link]}, Limits())[0]
-    assert judge_calibration({"links": [{**link, "error": 0.029}]}, Limits()) == []
-    assert judge_calibration({"links": [{**link, "error": math.nan}]}, Limits()) != []
-    assert judge_calibration(None, Limits()) != []
+    found = calibration(-0.031, 0.029, math.nan)
+    assert "-3.1%" in judge_calibration(found, 0, Limits())[0]
+    assert judge_calibration(found, 1, Limits()) == []
+    assert judge_calibration(found, 2, Limits()) != []
+    assert judge_calibration(None, 0, Limits()) != []
 
 
 def test_missing_runs_are_named():
