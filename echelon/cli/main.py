@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from echelon.cli import bound, controller, convert, machine
+from echelon.cli import bound, controller, convert, machine, replay
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INVALID, EXIT_VALID, EchelonError, InputError
 
 app = typer.Typer(
@@ -49,6 +49,7 @@ machine.register(app)
 controller.register(app)
 bound.register(app)
 convert.register(app)
+replay.register(app)
 
 
 @app.command()
