@@ -61,7 +61,7 @@ def read_run(raw: Path) -> RunRecord:
     """
     run, plan = read_json(raw / "run.json"), read_plan(raw)
     record = RunRecord(run["policy"], run["repeat"])
-    record.decisions = [decision_from_dict(line) for line in _lines(raw / "decisions.jsonl")]
+    record.decisions = read_decisions(raw)
     placement = {job.name: job.placement for job in plan.jobs}
     sent: dict[FlowKey, dict[str, Any]] = {}
     received: dict[FlowKey, dict[str, Any]] = {}
@@ -78,6 +78,11 @@ def read_run(raw: Path) -> RunRecord:
     record.computes.sort(key=lambda c: (c.start_s, c.job, c.iteration, c.step))
     record.flows = _flows(plan, sent, received, last_marks(record.decisions))
     return record
+
+
+def read_decisions(raw: Path) -> list[DecisionRecord]:
+    """What the coordinator decided in the run whose raw records lie in `raw`, in order."""
+    return [decision_from_dict(line) for line in _lines(raw / "decisions.jsonl")]
 
 
 def last_marks(decisions: list[DecisionRecord]) -> dict[FlowKey, tuple[int, float]]:

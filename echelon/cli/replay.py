@@ -22,12 +22,12 @@ def replay(
     """
     from controller.replay_log import difference
     from controller.replay_log import replay as decisions_of
-    from results.read_run import read_run
+    from results.read_run import read_decisions
 
     same = True
     for raw in _recorded(folder):
         replayed = decisions_of(raw / EVENTS_FILE)
-        found = difference(read_run(raw).decisions, replayed)
+        found = difference(read_decisions(raw), replayed)
         same = same and found is None
         typer.echo(
             f"{raw.name}: " + (f"{len(replayed)} decisions, all equal" if found is None else f"differs: {found}")

@@ -8,18 +8,21 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from controller import app, replay_log
 from controller.coordinator import Coordinator
 from controller.fabric import KnownFabric
 from controller.learning import LearnedFabric
+from echelon.cli.main import app as app_of_commands
+from echelonflow.errors import InputError, PolicyError
 from echelonflow.model import topologies
 from echelonflow.records import events
 from echelonflow.scheduling import policies
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.policies import Policy
 from echelonflow.wire.messages import Begin, End, Finish, Hello, Progress, Ready, Release, encode
-from results.record_json import decision_from_dict
+from results.read_run import read_decisions
 from tests.unit.scripted_run import declared, steps
 
 RUNNER = 1
@@ -133,18 +136,12 @@ def run(world, network, folder, policy, enforcer, in_mid_run=lambda: None, itera
         world.shell._forget(world.shell._clients[client])
 
 
-def recorded(folder):
-    import json
-
-    return [decision_from_dict(json.loads(line)) for line in (folder / "decisions.jsonl").read_text().splitlines()]
-
-
 def replayed(folder):
     return replay_log.replay(folder / events.EVENTS_FILE)
 
 
 def check(folder, at_least=60):
-    was = recorded(folder)
+    was = read_decisions(folder)
     assert len(was) >= at_least
     assert any(decision.changed for decision in was)
     assert replay_log.difference(was, replayed(folder)) is None
@@ -191,7 +188,7 @@ def test_runs_one_after_the_other_are_replayed_each_from_its_own_log(world, netw
         run(world, network, tmp_path / policy, policy, "rate", iterations=1)
     for policy in ("aalo", "fair"):
         check(tmp_path / policy, at_least=20)
-    assert replay_log.difference(recorded(tmp_path / "aalo"), replayed(tmp_path / "fair")) is not None
+    assert replay_log.difference(read_decisions(tmp_path / "aalo"), replayed(tmp_path / "fair")) is not None
 
 
 def test_answers_of_policies_elsewhere_are_given_from_the_log(network, tmp_path, monkeypatch):
@@ -218,7 +215,7 @@ def test_a_policy_that_took_too_long_then_has_failed_in_the_replay(network, tmp_
 
         def late(snapshot):
             hung.append(snapshot)
-            raise replay_log.PolicyError("policy edf had not decided after 1 s")
+            raise PolicyError("policy edf had not decided after 1 s")
 
         return dataclasses.replace(policy, _allocate=late) if text == "edf" and not hung else policy
 
@@ -239,10 +236,26 @@ def test_a_log_of_a_learned_network_is_replayed(tmp_path, monkeypatch):
     check(tmp_path)
 
 
+def test_the_command_says_equal_or_where_it_differs(world, network, tmp_path):
+    raw = tmp_path / "raw" / "fair-r0"
+    raw.mkdir(parents=True)
+    world.say(RUNNER, Hello("runner", ""))
+    run(world, network, raw, "fair", "rate", iterations=1)
+    runner = CliRunner()
+    done = runner.invoke(app_of_commands, ["replay", str(tmp_path)])
+    assert (done.exit_code, done.output) == (0, f"fair-r0: {len(read_decisions(raw))} decisions, all equal\n")
+    lines = (raw / "decisions.jsonl").read_text().splitlines(keepends=True)
+    (raw / "decisions.jsonl").write_text("".join(lines[:-1]))
+    done = runner.invoke(app_of_commands, ["replay", str(raw)])
+    assert (done.exit_code, done.output.split(":")[:2]) == (1, ["fair-r0", " differs"])
+    with pytest.raises(InputError, match=r"holds no events\.jsonl"):
+        runner.invoke(app_of_commands, ["replay", str(tmp_path / "nothing")], catch_exceptions=False)
+
+
 def test_a_difference_is_named(world, network, tmp_path):
     world.say(RUNNER, Hello("runner", ""))
     run(world, network, tmp_path, "echelonflow", "priority", iterations=1)
-    was = recorded(tmp_path)
+    was = read_decisions(tmp_path)
     slower = [dataclasses.replace(decision, policy_ms=1e9, total_ms=0.0) for decision in was]
     assert replay_log.difference(was, slower) is None
     other = [*was[:3], dataclasses.replace(was[3], digest="00"), *was[4:]]
