@@ -18,18 +18,23 @@ _TERMINAL = TableFormat(
 )
 
 
-def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
-    """`rows` of text in columns under a head and a line; the first `left` columns begin, the others end together."""
-    align = _align(head, left)
+def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, align: str = "l") -> str:
+    """`rows` of text in columns under a head and a line, aligned as for `markdown_table`."""
     # The head goes in as a row: as a head it would be given two more columns than its text needs.
-    return tabulate([head, SEPARATING_LINE, *rows], tablefmt=_TERMINAL, colalign=align, disable_numparse=True)
+    return tabulate(
+        [head, SEPARATING_LINE, *rows], tablefmt=_TERMINAL, colalign=_align(head, align), disable_numparse=True
+    )
 
 
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
-    """`rows` of text as a Markdown table; the first `left` columns are aligned to the left, the others to the right."""
-    align = _align(head, left) if rows else None  # without rows the library takes no alignment
-    return tabulate(rows, head, tablefmt="pipe", colalign=align, disable_numparse=True)
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, align: str = "l") -> str:
+    """`rows` of text as a Markdown table; `align` has a letter ("l" or "r") for each of the first columns.
+
+    The columns beyond are aligned to the right.
+    """
+    sides = _align(head, align) if rows else None  # without rows the library takes no alignment
+    return tabulate(rows, head, tablefmt="pipe", colalign=sides, disable_numparse=True)
 
 
-def _align(head: Sequence[str], left: int) -> list[str]:
-    return ["left" if i < left else "right" for i in range(len(head))]
+def _align(head: Sequence[str], align: str) -> list[str]:
+    sides = {"l": "left", "r": "right"}
+    return [sides[letter] for letter in align.ljust(len(head), "r")]

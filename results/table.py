@@ -73,7 +73,6 @@ COLUMNS: tuple[PrintedColumn[PolicyResult], ...] = (
     PrintedColumn("valid", "", "Valid runs out of all runs; only they count.", lambda r: f"{r.valid_runs}/{r.runs}"),
 )  # fmt: skip
 """The table of jobs."""
-_LEFT_COLUMNS = 2
 
 
 def _seconds(name: str, meaning: str, place: int) -> PrintedColumn[CoflowResult]:
@@ -96,9 +95,9 @@ COFLOW_COLUMNS: tuple[PrintedColumn[CoflowResult], ...] = (
 """The table of a simulated trace of Coflows."""
 
 
-def _table(columns: Sequence[PrintedColumn[Row]], rows: Sequence[Row], left: int) -> str:
+def _table(columns: Sequence[PrintedColumn[Row]], rows: Sequence[Row], align: str) -> str:
     texts = [[column.text(row) for column in columns] for row in rows]
-    return text_table([column.head for column in columns], texts, left=left)
+    return text_table([column.head for column in columns], texts, align=align)
 
 
 def summary_table(summary: Summary) -> str:
@@ -106,12 +105,12 @@ def summary_table(summary: Summary) -> str:
     simulated = summary.backend == "fluid"
     title = f"{summary.name}{' (simulated)' if simulated else ''}:"
     if summary.coflows:
-        lines = [_table(COFLOW_COLUMNS, summary.coflows, left=1)]
+        lines = [_table(COFLOW_COLUMNS, summary.coflows, align="l")]
         lines.append(
             "Coflow completion times in seconds, simulated (fluid), no packets were sent; /1st: over the first policy's"
         )
     else:
-        lines = [_table(COLUMNS, summary.results, _LEFT_COLUMNS)]
+        lines = [_table(COLUMNS, summary.results, align="ll")]
         source = "simulated (fluid), no packets were sent" if simulated else "measured on emulated links"
         several = any(r.iteration_s is not None and r.iteration_s.low is not None for r in summary.results)
         note = "; medians over runs [95 % interval]" if several else ""

@@ -60,13 +60,13 @@ def made(part: str) -> str:
     """A made part of the page: one line for each column."""
     if part in PRINTED:
         rows = [[f"`{column.head}`", column.unit or "-", column.meaning] for column in PRINTED[part]]
-        return markdown_table(["column", "unit", "meaning"], rows, left=3)
+        return markdown_table(["column", "unit", "meaning"], rows, align="lll")
     rows = [
         [f"`{column.name}`", column.unit or "-", column.meaning, column.source]
         for kind in WRITTEN[part]
         for column in columns_of(kind)
     ]
-    return markdown_table(["column", "unit", "meaning", "from"], rows, left=4)
+    return markdown_table(["column", "unit", "meaning", "from"], rows, align="llll")
 
 
 def begin(part: str) -> str:
