@@ -1,7 +1,7 @@
 """Keeps an emulated network true to its declaration: chooses bursts, measures, and tries again when links are off.
 
 A machine that is shared has bad minutes. They are waited for, within reason, and with longer bursts where links carry
-too little; runs that are made in spite of a bad calibration do not count, the others do.
+too little. Runs that are made in spite of a bad calibration do not count, the others do.
 """
 
 from __future__ import annotations

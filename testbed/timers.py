@@ -1,12 +1,12 @@
 """How late timers fire on this machine, and the least burst of a link that makes up for it.
 
 A link is a token bucket that a timer serves. While the timer is late, tokens gather, up to the burst; what would have
-come on top is lost for good. So a wait that ends late by L loses max(L - burst, 0) seconds of the link, and the sum
-over many waits is the share of its capacity that a link with this burst would lose (`lost_share`).
+come on top is lost for good. So a wait that ends late by L loses max(L - burst, 0) seconds of the link. The sum over
+many waits is the share of its capacity that a link with this burst would lose (`lost_share`).
 
 Also a script, standard library only: `timers.py --core C --begin B --end E` waits on one core and prints the latenesses
-as JSON. It waits at the switch daemon's priority, since a switch that is woken late starves its links in the same way,
-and while a link is being filled, since a host takes time from a busy machine alone.
+as JSON. It waits at the switch daemon's priority, since a switch that is woken late starves its links in the same way.
+It waits while a link is being filled, since a host takes time from a busy machine alone.
 """
 
 from __future__ import annotations

@@ -89,8 +89,8 @@ def _in_short(cases: Cases) -> str:
         )
         lines.append(
             f"`{name}`{words}: mixed jobs' iterations take "
-            f"{_text(compare.ratio(mixed, name, measure.FAIR))} of what they take under fair sharing, "
-            f"{_text(compare.ratio(mixed, name, measure.COLLECTIVE))} of Coflow properly grouped (`collective`), "
+            f"{_text(compare.ratio(mixed, name, measure.FAIR))} of what they take under fair sharing. "
+            f"They take {_text(compare.ratio(mixed, name, measure.COLLECTIVE))} of Coflow properly grouped (`collective`), "
             f"{_text(compare.ratio(mixed, name, measure.GROUP))} of whole-group Coflow."
         )
         against = compare.tally(everything, name, measure.COLLECTIVE)
