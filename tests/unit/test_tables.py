@@ -23,14 +23,8 @@ def test_a_table_without_rows_has_its_head():
 
 
 def test_texts_are_left_as_they_are():
-    assert text_table(("n",), [("007",), ("1e5",), ("1_0",), ("",)]).splitlines() == [
-        "n",
-        "---",
-        "007",
-        "1e5",
-        "1_0",
-        "",
-    ]
+    texts = ["007", "", "1e5", "1_0"]
+    assert text_table(("n",), [(text,) for text in texts]).splitlines() == ["n", "---", *texts]
     assert "| 007 |" in markdown_table(("n",), [("007",)])
 
 
