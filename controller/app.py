@@ -1,7 +1,7 @@
-"""The shell around the coordinator: sockets, switches and the decision log; it decides nothing.
+"""The shell around the coordinator: sockets, switches, policies and a run's logs; it decides nothing.
 
-Agents and the runner talk JSON lines over a Unix socket. Whatever arrives in one round of the event loop is
-handed to the coordinator at once and decided on once, in the next round. Rules are queued for the
+Everything that happens becomes an event, is recorded while a run is on, and is handed to the coordinator at once.
+What arrives in one round of the event loop is decided on once, in the next round. Rules are queued for the
 switches before the settings that go with them are queued for the agents, and both leave in that order.
 """
 
@@ -15,11 +15,12 @@ import os
 import queue
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from controller.asking import Guard, ask, unbounded
 from controller.coordinator import Coordinator
 from controller.framework import Framework, SwitchHandle
 from controller.instructions import (
@@ -34,9 +35,10 @@ from controller.instructions import (
     ResetSwitch,
     SendTo,
 )
-from echelonflow.errors import EchelonError, InputError, RunError
-from echelonflow.records.decisions import DecisionLog
-from echelonflow.scheduling.allocation import Allocation
+from controller.run_logs import RunLogs
+from echelonflow.errors import InputError, RunError
+from echelonflow.records import events
+from echelonflow.scheduling.policies import Policy
 from echelonflow.wire.messages import Message, decode, encode
 
 LONGEST_LINE_BYTES = 64 << 20
@@ -58,16 +60,20 @@ class Client:
 
 @dataclass
 class Shell:
-    """Carries messages and switch events to the coordinator, and its instructions out."""
+    """Carries what happens to the coordinator, and its instructions out.
+
+    `guard` wraps each call of a policy in this process.
+    """
 
     framework: Framework
     coordinator: Coordinator
+    guard: Guard = unbounded
     _clients: dict[int, Client] = field(default_factory=dict)
     _switches: dict[str, SwitchHandle] = field(default_factory=dict)
     _barriers: dict[tuple[int, int], str] = field(default_factory=dict)
     """(datapath id, xid) of a barrier under way, to the switch that it confirms."""
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-    _log: DecisionLog | None = None
+    _logs: RunLogs | None = None
     _deciding: bool = False
     _alarm: Any = None
 
@@ -78,13 +84,13 @@ class Shell:
         log.info("switch %s (datapath id %d) connected", name, switch.datapath_id)
         if name is not None:
             self._switches[name] = switch
-        self.enact(self.coordinator.switch_connected(switch.datapath_id))
+        self.handle(events.SwitchConnected(switch.datapath_id))
 
     def confirmed(self, datapath_id: int, xid: int) -> None:
         switch = self._barriers.pop((datapath_id, xid), None)
         if switch is not None:
             log.info("switch %s has its rules", switch)
-            self.enact(self.coordinator.switch_ready(switch, time.monotonic()))
+            self.handle(events.SwitchReady(switch))
 
     def lost(self, switch: SwitchHandle) -> None:
         name = next((n for n, handle in self._switches.items() if handle.datapath is switch.datapath), None)
@@ -92,15 +98,15 @@ class Shell:
             return
         log.warning("switch %s disconnected", name)
         del self._switches[name]
-        self.enact(self.coordinator.switch_lost(switch.datapath_id))
+        self.handle(events.SwitchLost(switch.datapath_id))
 
     def error(self, datapath_id: int, reason: str) -> None:
         name = self.coordinator.fabric.switch_name(datapath_id) or f"datapath {datapath_id}"
         log.error("switch %s: %s", name, reason)
-        self.enact(self.coordinator.switch_error(name, reason))
+        self.handle(events.SwitchRefused(name, reason))
 
     def seen(self, datapath_id: int, port: int, source_mac: str) -> None:
-        self.enact(self.coordinator.switch_saw(datapath_id, port, source_mac, time.monotonic()))
+        self.handle(events.PacketShown(datapath_id, port, source_mac))
 
     # Clients
 
@@ -130,11 +136,10 @@ class Shell:
 
     def _receive(self, line: bytes, client: Client) -> None:
         try:
-            message = decode(line)
+            event: events.Event = events.ClientSaid(client.number, decode(line))
         except InputError as error:
-            self.enact(self.coordinator.refuse(client.number, str(error)))
-            return
-        self.enact(self._guarded(lambda: self.coordinator.handle(message, client.number, time.monotonic())))
+            event = events.LineRefused(client.number, str(error))
+        self.handle(event)
 
     def _write(self, client: Client) -> None:
         with contextlib.suppress(OSError):
@@ -150,31 +155,50 @@ class Shell:
         with contextlib.suppress(queue.Full):
             client.outgoing.put_nowait(None)
         client.socket.close()
-        self.enact(self.coordinator.disconnected(client.number))
+        self.handle(events.ClientGone(client.number))
 
-    # Decisions and instructions
+    # Events and instructions
+
+    def handle(self, event: events.Event, *, follows: bool = False) -> None:
+        """Have the coordinator handle an event. A fault of ours must end the run, not only a green thread.
+
+        An event that `follows` from those before is not recorded: a replay finds it out again.
+        """
+        now_s = time.monotonic()
+        try:
+            if not follows:
+                self._record(event, now_s)
+            self.enact(self.coordinator.handle(event, now_s))
+        except Exception as error:
+            log.exception("the coordinator failed")
+            self._fail(f"the controller failed: {type(error).__name__}: {error}")
+
+    def order(self, event: events.Event, loaded: Policy | None = None) -> None:
+        """The same for an order, which may be refused: raises what `Coordinator.handle` raises."""
+        now_s = time.monotonic()
+        self._record(event, now_s)
+        self.enact(self.coordinator.handle(event, now_s, loaded))
+
+    def _fail(self, reason: str) -> None:
+        event, now_s = events.ControllerFailed(reason), time.monotonic()
+        self._record(event, now_s)
+        self.enact(self.coordinator.handle(event, now_s))
+
+    def _record(self, event: events.Event, now_s: float) -> None:
+        if self._logs is not None:
+            with self._fail_without_logs():
+                self._logs.event(event, now_s)
 
     def _decide(self) -> None:
         self._deciding = False
-        self.enact(self._guarded(lambda: self.coordinator.decide(time.monotonic())))
+        self.handle(events.RoundOver())
 
     def _ask(self, question: Question) -> None:
-        """Wait for a policy in another process, in a green thread of its own."""
-        answer: Allocation | EchelonError
-        try:
-            answer = question.policy(question.snapshot)
-        except EchelonError as error:
-            log.warning("%s", error)
-            answer = error
-        self.enact(self._guarded(lambda: self.coordinator.answered(question, answer)))
-
-    def _guarded(self, step: Callable[[], list[Instruction]]) -> list[Instruction]:
-        """What `step` returns. A fault of ours must end the run, not only a green thread."""
-        try:
-            return step()
-        except Exception as error:
-            log.exception("the coordinator failed")
-            return self.coordinator.fail(f"the controller failed: {type(error).__name__}: {error}")
+        """Ask a policy; one in another process is waited for in a green thread of its own."""
+        answer = ask(question, self.guard)
+        if isinstance(answer, events.PolicyFailed):
+            log.warning("%s", answer.reason)
+        self.handle(answer, follows=not question.policy.isolated and isinstance(answer, events.PolicyAnswered))
 
     def enact(self, instructions: Sequence[Instruction]) -> None:
         """Carry out what the coordinator asks for, in order."""
@@ -182,7 +206,10 @@ class Shell:
             if isinstance(instruction, SendTo):
                 self._send(instruction.client, instruction.message)
             elif isinstance(instruction, AskPolicy):
-                self.framework.spawn(self._ask, instruction.question)
+                if instruction.question.policy.isolated:
+                    self.framework.spawn(self._ask, instruction.question)
+                else:
+                    self._ask(instruction.question)
             elif isinstance(instruction, ClosePolicy):
                 instruction.policy.close()
             elif isinstance(instruction, InstallRules):
@@ -221,23 +248,35 @@ class Shell:
                 client.socket.shutdown(socket.SHUT_RDWR)
 
     def _write_log(self, instruction: OpenLog | LogDecision | CloseLog) -> None:
-        try:
+        with self._fail_without_logs():
             if isinstance(instruction, OpenLog):
-                self._log = DecisionLog(Path(instruction.path))
-            elif self._log is not None and isinstance(instruction, LogDecision):
-                self._log.write(instruction.record)
-            elif self._log is not None:
-                self._log.close()
-                self._log = None
+                self._logs = self._open_logs(instruction)
+            elif self._logs is not None and isinstance(instruction, LogDecision):
+                self._logs.decision(instruction.record)
+            elif self._logs is not None:
+                self.close()
+
+    def _open_logs(self, instruction: OpenLog) -> RunLogs:
+        fabric = self.coordinator.fabric
+        addresses = None if fabric.addresses is None else dict(fabric.addresses)
+        header = events.Header(fabric.network, addresses, self.coordinator.questions_asked)
+        return RunLogs(Path(instruction.path), header, instruction.preamble)
+
+    @contextlib.contextmanager
+    def _fail_without_logs(self) -> Iterator[None]:
+        """A run whose logs cannot be written fails, and says so once."""
+        try:
+            yield
         except OSError as error:
-            self._log = None
-            log.error("decision log: %s", error)  # noqa: TRY400 the text says all
-            self.enact(self.coordinator.fail(f"cannot write the decision log: {error}"))
+            self._logs = None
+            log.error("logs of the run: %s", error)  # noqa: TRY400 the text says all
+            self._fail(f"cannot write the run's logs: {error}")
 
     def close(self) -> None:
-        """Close the decision log."""
-        if self._log is not None:
-            self._log.close()
+        """Close the logs of a run."""
+        logs, self._logs = self._logs, None
+        if logs is not None:
+            logs.close()
 
 
 @contextlib.contextmanager

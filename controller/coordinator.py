@@ -1,16 +1,17 @@
 """The coordinator: messages and switch events in, instructions out; no input or output, no framework.
 
-A run goes: the runner's `Begin`; agents say `Hello`, `Declare`, `Ready`; when all have and every switch has
-its rules, `Start` goes out; then releases and finishes lead to decisions, until every agent is `Done` and
-the runner says `End`. A client with a host must say `Done` before it leaves, or the run has lost it.
+A run begins with the runner's `Begin`. Agents say `Hello`, `Declare`, `Ready`; when all have and every switch has its
+rules, `Start` goes out. Then releases and finishes lead to decisions, until every agent is `Done` and the runner says
+`End`. A client with a host must say `Done` before it leaves, or the run has lost it.
 
 A run may be standing instead: made by the controller itself for clients that come and go without a runner.
 
-The shell calls `handle` (or a switch method) for each event, and `decide` once after all events of one
-wake-up: what arrives together is decided together. A policy in another process is asked by the shell, and
-`answered` goes on from there; meanwhile everything else is heard.
+Everything that happens is an event (`echelonflow.records.events`), and `handle` is the one entry for all of them. The
+shell says `RoundOver` once after all events of one wake-up: what arrives together is decided together. Policies
+are asked by the shell, and `PolicyAnswered` goes on from there; meanwhile everything else is heard. So the same
+events lead to the same instructions, durations in decision records excepted.
 
-Events to the runner:
+What the runner is told:
   switches  every switch has its rules                      detail: how many
   begun     the run's state is set up                       detail: the run
   ready     Start has been sent                             detail: zero, seconds of the monotonic clock
@@ -23,14 +24,14 @@ Events to the runner:
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from controller.enforcers import ENFORCERS
 from controller.fabric import Fabric
+from controller.flow_books import FlowBooks
 from controller.instructions import (
     AskPolicy,
     CloseLog,
@@ -39,15 +40,14 @@ from controller.instructions import (
     Instruction,
     LogDecision,
     OpenLog,
-    Question,
     ResetSwitch,
     SendTo,
 )
 from controller.metrics import Counters
-from controller.run import Guard, Run
-from echelonflow.errors import EchelonError, InputError, RunError
+from controller.session import Session, check_enforcer
+from echelonflow.errors import InputError, RunError
+from echelonflow.records import events
 from echelonflow.scheduling import policies
-from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.wire.messages import (
@@ -75,15 +75,19 @@ STANDING = "standing"
 """Name of a run that the controller keeps by itself."""
 
 
-def _unbounded(_policy: str) -> contextlib.AbstractContextManager[None]:
-    return contextlib.nullcontext()
+@dataclass(frozen=True)
+class Run:
+    """The two rooms of a run: who takes part under which policy, and what flows there are."""
+
+    session: Session
+    books: FlowBooks
 
 
 class Coordinator:
     """State machine for one network; `now_s` is always the monotonic clock that agents share.
 
-    `load_policy` turns a policy's text into a Policy, `clock` (seconds) measures how long decisions take,
-    `guard` wraps each call of the policy.
+    `load_policy` turns a policy's text into a Policy, `clock` (seconds) measures how long decisions take. A coordinator
+    that goes on where a log of events begins has asked `questions_asked` questions before.
     """
 
     def __init__(
@@ -91,41 +95,79 @@ class Coordinator:
         fabric: Fabric,
         load_policy: Callable[[str], Policy] = policies.load,
         clock: Callable[[], float] = time.perf_counter,
-        guard: Guard = _unbounded,
+        questions_asked: int = 0,
     ) -> None:
         self.fabric = fabric
         self.network = fabric.network
         self.counters = Counters()
         self._load_policy = load_policy
         self._clock = clock
-        self._guard = guard
+        self._questions_asked = questions_asked
         self._clients: dict[int, Hello] = {}
         self._runner: int | None = None
         self._run: Run | None = None
-        self._run_name = ""
         self._standing: Policy | None = None
         self._connected: set[str] = set()
         self._switches_ready: set[str] = set()
 
+    def handle(self, event: events.Event, now_s: float, loaded: Policy | None = None) -> list[Instruction]:
+        """What an event leads to, decisions included. `loaded` is the policy that an order names, if it is loaded.
+
+        Orders that cannot be obeyed change nothing and raise: RunError where no run is in progress, InputError for a
+        policy or an enforcer that there is not. All else that is wrong with an event is told to those concerned.
+        """
+        match event:
+            case events.ClientSaid(client, message):
+                return self._said(message, client, now_s)
+            case events.RoundOver():
+                return self._ask(now_s)
+            case events.PolicyAnswered():
+                return self._answered(event)
+            case events.PolicyFailed(question, reason):
+                return self._policy_failed(question, reason)
+            case events.LineRefused(client, reason):
+                return self._refuse(client, reason)
+            case events.ClientGone(client):
+                return self._gone(client)
+            case events.PolicyOrdered(text, enforcer):
+                return self._swap(text, enforcer, loaded)
+            case events.StandingOrdered(text):
+                return self._keep_standing(loaded or self._load_policy(text), now_s)
+            case events.ControllerFailed(reason):
+                return self._fail(reason)
+            case _:
+                return self._of_switch(event, now_s)
+
     # Switches
 
-    def switch_connected(self, datapath_id: int) -> list[Instruction]:
-        """A switch has connected: give it its rules, whatever it had; those of flows in force too."""
+    def _of_switch(self, event: events.Event, now_s: float) -> list[Instruction]:
+        match event:
+            case events.SwitchConnected(datapath_id):
+                return self._switch_connected(datapath_id)
+            case events.SwitchReady(switch):
+                self._switches_ready.add(switch)
+                return [*self._tell_switches(), *self._start_if_ready(now_s)]
+            case events.SwitchLost(datapath_id):
+                return self._switch_lost(datapath_id)
+            case events.SwitchRefused(switch, reason):
+                return self._tell("fault", f"switch {switch}: {reason}")
+            case events.PacketShown(datapath_id, port, source_mac):
+                name = self.fabric.switch_name(datapath_id)
+                return [] if name is None else self.fabric.seen(name, port, source_mac, now_s)
+            case _:
+                raise TypeError(f"{type(event).__name__} is not an event")
+
+    def _switch_connected(self, datapath_id: int) -> list[Instruction]:
+        """Give a switch its rules, whatever it had; those of flows in force too."""
         switch = self.fabric.switch_name(datapath_id)
         if switch is None:
             return self._tell("fault", f"a switch with datapath id {datapath_id} connected; the network has none such")
         self._switches_ready.discard(switch)
         self._connected.add(switch)
-        flow_rules = [] if self._run is None else self._run.rules_on(switch)
+        flow_rules = [] if self._run is None else self._run.books.rules_on(switch)
         return [ResetSwitch(switch, (*self.fabric.base_rules(switch), *flow_rules))]
 
-    def switch_ready(self, switch: str, now_s: float) -> list[Instruction]:
-        """The switch has confirmed that its rules are in place."""
-        self._switches_ready.add(switch)
-        return [*self._tell_switches(), *self._start_if_ready(now_s)]
-
-    def switch_lost(self, datapath_id: int) -> list[Instruction]:
-        """The connection to a switch has ended."""
+    def _switch_lost(self, datapath_id: int) -> list[Instruction]:
         switch = self.fabric.switch_name(datapath_id)
         if switch is None:
             return []
@@ -133,33 +175,23 @@ class Coordinator:
         self._connected.discard(switch)
         return self._tell("lost", f"switch {switch}") if self._run is not None else []
 
-    def switch_error(self, switch: str, reason: str) -> list[Instruction]:
-        """A switch has refused what it was told."""
-        return self._tell("fault", f"switch {switch}: {reason}")
-
-    def switch_saw(self, datapath_id: int, port: int, source_mac: str, now_s: float) -> list[Instruction]:
-        """A switch has shown a packet whose source it does not know."""
-        switch = self.fabric.switch_name(datapath_id)
-        return [] if switch is None else self.fabric.seen(switch, port, source_mac, now_s)
-
     # Clients
 
-    def handle(self, message: Message, client: int, now_s: float) -> list[Instruction]:
-        """One message from `client`; what it leads to at once. Ask `decide` afterwards."""
+    def _said(self, message: Message, client: int, now_s: float) -> list[Instruction]:
         self.counters.messages += 1
         try:
             return self._dispatch(message, client, now_s)
         except InputError as error:
-            return self.refuse(client, str(error))
+            return self._refuse(client, str(error))
 
-    def refuse(self, client: int, reason: str) -> list[Instruction]:
+    def _refuse(self, client: int, reason: str) -> list[Instruction]:
         """Tell a client that its message was refused, and the runner that this happened."""
         self.counters.refused += 1
         told_runner = [] if client == self._runner else self._tell("fault", f"{self._name(client)}: {reason}")
         return [SendTo(client, Fault(reason)), *told_runner]
 
-    def disconnected(self, client: int) -> list[Instruction]:
-        """A client has gone. With the runner goes the run; an agent that was not done is lost."""
+    def _gone(self, client: int) -> list[Instruction]:
+        """With the runner goes the run; an agent that was not done is lost."""
         hello = self._clients.pop(client, None)
         if client == self._runner:
             instructions = self._drop_run()
@@ -167,14 +199,12 @@ class Coordinator:
             self._stand()
             return instructions
         run = self._run
-        if hello is None or run is None or client not in run.members:
+        if hello is None or run is None or not run.session.has_member(client):
             return []
-        if run.standing:
-            run.members.discard(client)
-            run.ready.discard(client)
-            run.done.discard(client)
-            return self._removable(run.withdraw(client))
-        return [] if client in run.done else self._tell("lost", hello.host)
+        if run.session.standing:
+            run.session.leave(client)
+            return self._removable(run.books.withdraw(client))
+        return [] if run.session.is_done(client) else self._tell("lost", hello.host)
 
     def _dispatch(self, message: Message, client: int, now_s: float) -> list[Instruction]:
         if isinstance(message, Hello):
@@ -205,7 +235,7 @@ class Coordinator:
             return self._tell_switches()
         self._clients[client] = hello
         if self._run is not None:
-            self._run.members.add(client)
+            self._run.session.join(client)
         return self._start_if_ready(now_s)
 
     def _of_client(
@@ -216,95 +246,87 @@ class Coordinator:
             raise InputError(f"{type(message).__name__} outside a run: the runner has not said Begin")
         if not host:
             raise InputError(f"{type(message).__name__} comes from a client without a host")
-        run.members.add(client)
-        if isinstance(message, Declare):
-            run.declare(message, client)
-        elif isinstance(message, Release):
-            run.release(message, client, host, now_s)
-        elif isinstance(message, Progress):
-            run.progress(message, host, now_s)
-        elif isinstance(message, Finish):
-            run.finish(message, host, now_s)
-        elif isinstance(message, Ready):
-            return self._ready(run, client, now_s)
-        else:
-            return self._done(run, client)
+        session, books = run.session, run.books
+        session.join(client)
+        since_zero_s = session.since_zero_s(now_s)
+        match message:
+            case Declare():
+                books.declare(message, client)
+            case Release():
+                books.release(message, client, host, session.event_s(message.time_s, now_s), since_zero_s)
+            case Progress():
+                books.progress(message, host, since_zero_s)
+            case Finish():
+                books.finish(message, host, session.event_s(message.time_s, now_s))
+            case Ready():
+                return self._ready(session, client, now_s)
+            case Done():
+                return self._tell("done") if session.note_done(client) else []
         return []
 
     # A run from Begin to End
 
     def _begin(self, begin: Begin, now_s: float) -> list[Instruction]:
-        if begin.enforcer not in ENFORCERS:
-            raise InputError(f"unknown enforcer {begin.enforcer!r}; there is: {', '.join(ENFORCERS)}")
+        check_enforcer(begin.enforcer)
         if begin.agents < 0:
             raise InputError(f"Begin expects {begin.agents} agents")
         policy = self._load_policy(begin.policy)
+        preamble = self._preamble(begin, now_s)
         dropped = self._drop_run()
-        self._run = Run(
-            self.fabric, self._connected, policy, begin.enforcer, begin.agents, clock=self._clock, guard=self._guard
-        )
-        self._run_name = begin.run
-        begun = [OpenLog(begin.decisions_path), *self._tell("begun", begin.run)]
+        self._run = self._new_run(Session(begin.run, begin.agents, policy, begin.enforcer))
+        begun = [OpenLog(begin.decisions_path, preamble), *self._tell("begun", begin.run)]
         return [*dropped, *begun, *self._start_if_ready(now_s)]
 
-    def _ready(self, run: Run, client: int, now_s: float) -> list[Instruction]:
-        run.ready.add(client)
-        if run.zero_s is not None:
-            return [SendTo(client, Start(run.zero_s))]
+    def _preamble(self, begin: Begin, now_s: float) -> tuple[events.Logged, ...]:
+        """Events by which a fresh coordinator comes to where this one is: switches, clients, then the run."""
+        connected = [events.SwitchConnected(self.fabric.datapath_id(switch)) for switch in sorted(self._connected)]
+        ready = [events.SwitchReady(switch) for switch in sorted(self._switches_ready)]
+        clients = [events.ClientSaid(client, hello) for client, hello in self._clients.items()]
+        begun = () if self._runner is None else (events.ClientSaid(self._runner, begin),)
+        return tuple(events.Logged(now_s, event) for event in (*connected, *ready, *clients, *begun))
+
+    def _new_run(self, session: Session) -> Run:
+        return Run(session, FlowBooks(self.fabric, self._connected, self._clock, self._number))
+
+    def _ready(self, session: Session, client: int, now_s: float) -> list[Instruction]:
+        session.note_ready(client)
+        if session.zero_s is not None:
+            return [SendTo(client, Start(session.zero_s))]
         return self._start_if_ready(now_s)
 
     def _start_if_ready(self, now_s: float) -> list[Instruction]:
         run = self._run
-        if run is None or run.zero_s is not None or len(run.ready) < run.agents or not self._all_switches_ready:
+        if run is None or not run.session.may_start or not self._all_switches_ready:
             return []
-        run.zero_s = now_s + START_DELAY_S
-        starts = [SendTo(client, Start(run.zero_s)) for client in sorted(run.ready)]
-        return [*starts, *self._tell("ready", repr(run.zero_s))]
-
-    def _done(self, run: Run, client: int) -> list[Instruction]:
-        run.done.add(client)
-        if run.reported_done or len(run.done) < run.agents or not run.ready <= run.done:
-            return []
-        run.reported_done = True
-        return self._tell("done")
+        zero_s = now_s + START_DELAY_S
+        starts = [SendTo(client, Start(zero_s)) for client in run.session.start(zero_s)]
+        return [*starts, *self._tell("ready", repr(zero_s))]
 
     def _end(self, now_s: float) -> list[Instruction]:
-        ended = [*self._drop_run(), *self._tell("ended", self._run_name)]
-        self._run_name = ""
+        name = "" if self._run is None else self._run.session.name
+        ended = [*self._drop_run(), *self._tell("ended", name)]
         self._stand()
         return [*ended, *self._start_if_ready(now_s)]
 
-    def stand(self, policy: Policy, now_s: float) -> list[Instruction]:
-        """Keep a run under `policy` whenever no runner has begun one."""
+    def _keep_standing(self, policy: Policy, now_s: float) -> list[Instruction]:
         self._standing = policy
         self._stand()
         return self._start_if_ready(now_s)
 
     def _stand(self) -> None:
-        if self._standing is None or self._run is not None:
-            return
-        policy, self._run_name = self._standing, STANDING
-        self._run = Run(
-            self.fabric,
-            self._connected,
-            policy,
-            policy.enforcer,
-            agents=0,
-            clock=self._clock,
-            guard=self._guard,
-            standing=True,
-        )
+        policy = self._standing
+        if policy is not None and self._run is None:
+            self._run = self._new_run(Session(STANDING, 0, policy, policy.enforcer, standing=True))
 
     def _drop_run(self) -> list[Instruction]:
         run, self._run = self._run, None
         if run is None:
             return []
-        used = [run.policy, *([] if run.previous is None else [run.previous[0]])]
-        return [*self._removable(run.remove_rules()), CloseLog(), *self._close(used)]
+        return [*self._removable(run.books.remove_rules()), CloseLog(), *self._close(run.session.policies)]
 
     def _close(self, used: Iterable[Policy]) -> list[Instruction]:
         """Only those with a process of their own hold anything; that of the standing run is used again."""
-        return [ClosePolicy(policy) for policy in used if policy.apart and policy is not self._standing]
+        return [ClosePolicy(policy) for policy in used if policy.isolated and policy is not self._standing]
 
     def _removable(self, instructions: Iterable[Instruction]) -> list[Instruction]:
         """A switch that is not connected has lost our rules from its books: it is reset when it comes back."""
@@ -312,35 +334,21 @@ class Coordinator:
 
     # Decisions
 
-    def decide(self, now_s: float) -> list[Instruction]:
-        """The decision that is due, if any; nothing otherwise."""
+    def _ask(self, now_s: float) -> list[Instruction]:
+        """Ask about the decision that is due, if any."""
         run = self._run
         if run is None or not self.due(now_s):
             return []
-        question = run.question(now_s)
-        if question is None:
-            return []
-        if question.policy.apart:
-            run.asked = question
-            return [AskPolicy(question)]
-        try:
-            allocation = run.ask(question)
-        except EchelonError as error:
-            return self._policy_failed(run, error)
-        return self._decided(run, question, allocation)
+        question = run.books.ask(run.session.policy, run.session.since_zero_s(now_s))
+        return [] if question is None else [AskPolicy(question)]
 
-    def answered(self, question: Question, answer: Allocation | EchelonError) -> list[Instruction]:
-        """A policy in another process has answered, or failed; of no account if it was swapped meanwhile."""
+    def _answered(self, answer: events.PolicyAnswered) -> list[Instruction]:
+        """The decision; none where the question was overtaken, such as by another policy."""
         run = self._run
-        if run is None or run.asked is not question:
+        question = None if run is None else run.books.close_question(answer.question)
+        if run is None or question is None:
             return []
-        run.asked = None
-        if isinstance(answer, EchelonError):
-            return self._policy_failed(run, answer)
-        return self._decided(run, question, answer)
-
-    def _decided(self, run: Run, question: Question, allocation: Allocation) -> list[Instruction]:
-        instructions = run.answer(question, allocation)
+        instructions = run.books.answer(question, answer.allocation(), run.session.enforcer)
         for instruction in instructions:
             if isinstance(instruction, LogDecision):
                 self.counters.decision(instruction.record)
@@ -348,74 +356,84 @@ class Coordinator:
                 self.counters.rules += len(instruction.add)
         return instructions
 
-    def _policy_failed(self, run: Run, error: EchelonError) -> list[Instruction]:
+    def _policy_failed(self, question: int, reason: str) -> list[Instruction]:
         """The end of the run where its own policy fails; one that was swapped in gives way to the one before."""
-        failed = run.fall_back(policies.load(LAST_RESORT)) if run.lives_on else None
-        if failed is None:
-            return self.fail(str(error))
+        run = self._run
+        if run is None or run.books.close_question(question) is None:
+            return []
+        session = run.session
+        given_up = session.fall_back(policies.load(LAST_RESORT)) if session.survives_policy_failure else None
+        if given_up is None:
+            return self._fail(reason)
+        run.books.ask_again("fallback")
         self.counters.fallbacks += 1
-        return [*self._close([failed]), *self._tell("policy", f"fell back to {run.policy.name}: {error}")]
+        return [*self._close([given_up]), *self._tell("policy", f"fell back to {session.policy.name}: {reason}")]
 
     # The policy in force
 
     def trial(self, now_s: float) -> Snapshot | None:
         """What a policy would be asked now; None where no flow is in flight. Raises RunError outside a run."""
         run = self._swappable()
-        return run.trial(now_s)
+        return run.books.trial(run.session.since_zero_s(now_s))
 
-    def swap(self, policy: Policy, enforcer: str | None) -> list[Instruction]:
-        """Follow `policy` from now on, by its own enforcer unless one is named.
-
-        It applies to flows in flight. Raises RunError where no run is in progress, InputError for an
-        enforcer that there is not.
-        """
+    def _swap(self, text: str, enforcer: str | None, loaded: Policy | None) -> list[Instruction]:
+        """Follow another policy from now on, flows in flight included, by its own enforcer unless one is named."""
         run = self._swappable()
-        if enforcer is not None and enforcer not in ENFORCERS:
-            raise InputError(f"unknown enforcer {enforcer!r}; there is: {', '.join(ENFORCERS)}")
-        unused = run.swap(policy, enforcer or policy.enforcer)
+        policy = loaded or self._load_policy(text)
+        unused = run.session.swap(policy, enforcer or policy.enforcer)
+        run.books.ask_again("policy")
         self.counters.swaps += 1
         return [*self._close(unused), *self._tell("policy", f"swapped to {policy.name}")]
 
     def _swappable(self) -> Run:
-        if self._run is None or self._run.failed:
+        if self._run is None or self._run.session.failed:
             raise RunError("no run is in progress, so there is no policy to swap")
         return self._run
 
-    def fail(self, reason: str) -> list[Instruction]:
+    def _fail(self, reason: str) -> list[Instruction]:
         """Stop deciding in this run, and tell the runner why: it ends the run."""
         if self._run is not None:
-            self._run.failed = True
+            self._run.session.fail()
         return self._tell("fault", reason)
 
+    # What the shell and people ask
+
+    @property
+    def questions_asked(self) -> int:
+        """How many questions policies were asked so far, over all runs."""
+        return self._questions_asked
+
     def due(self, now_s: float) -> bool:
-        """Whether `decide` has something to decide."""
+        """Whether a `RoundOver` now has something to decide."""
         run = self._run
-        return run is not None and not run.failed and run.due(now_s)
+        return run is not None and not run.session.failed and run.books.due(run.session.since_zero_s(now_s))
 
     @property
     def wake_s(self) -> float:
-        """When to call `decide` though nothing happens (monotonic clock); infinite if never."""
+        """When to say `RoundOver` though nothing happens (monotonic clock); infinite if never."""
         run = self._run
-        return math.inf if run is None or run.failed else run.wake_s
-
-    # Words
+        if run is None or run.session.failed or run.session.zero_s is None:
+            return math.inf
+        return run.session.zero_s + run.books.wake_s
 
     def status(self, now_s: float) -> dict[str, Any]:
         """What is going on, in plain data; `run` is None between runs."""
         run = self._run
-        elapsed_s = None if run is None or run.zero_s is None else round(now_s - run.zero_s, 3)
-        described = None if run is None else {"name": self._run_name, "elapsed_s": elapsed_s, **run.describe()}
         return {
             "network": self.network.name,
             "hosts": len(self.network.hosts),
             "switches": {"connected": sorted(self._connected), "ready": sorted(self._switches_ready)},
             "clients": len(self._clients),
-            "run": described,
+            "run": None if run is None else {**run.session.describe(now_s), **run.books.describe()},
         }
 
     def groups(self) -> list[dict[str, Any]]:
         """Every declared group of the run, with its flows in flight."""
-        return [] if self._run is None else self._run.describe_groups()
+        return [] if self._run is None else self._run.books.describe_groups()
+
+    def _number(self) -> int:
+        self._questions_asked += 1
+        return self._questions_asked
 
     @property
     def _all_switches_ready(self) -> bool:

@@ -1,8 +1,8 @@
 """Turns a policy's answer into what packets can be made to obey: a DSCP and a rate for every flow.
 
-`priority` uses the order: flows that are in each other's way get classes in their order (`fold`), and no flow is
-paced; where classes run out, the last of those for which the allocation has nothing wait at their senders. `rate` uses
-the rates alone: all flows share the first data class and are paced by their senders. Adding an enforcer is adding a
+`priority` uses the order: flows that are in each other's way get classes in their order (`fold`), and no flow is paced.
+Where classes run out, the last of those for which the allocation has nothing wait at their senders. `rate` uses the
+rates alone: all flows share the first data class and are paced by their senders. Adding an enforcer is adding a
 function and its name in `ENFORCERS`.
 """
 
@@ -80,8 +80,8 @@ def _without_crumbs(snapshot: Snapshot, rates: Floats) -> Floats:
 def _settled(snapshot: Snapshot, wanted: Floats, now: Floats) -> Floats:
     """`now` where it is close to `wanted`, but no link more loaded than it can carry.
 
-    On a link that the rates kept would overload, every flow that keeps more than it should is set right;
-    what remains there is at most the allocation, so one pass is enough.
+    On a link that the rates kept would overload, every flow that keeps more than it should is set right. What remains
+    there is at most the allocation, so one pass is enough.
     """
     keep = (np.abs(wanted - now) <= SAME_RATE * wanted) & (now > 0)
     rates = np.where(keep, now, wanted)

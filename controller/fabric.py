@@ -6,6 +6,7 @@ somebody else's network, of which only hosts' addresses may be known (controller
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 
@@ -25,6 +26,13 @@ class Fabric(Protocol):
 
     def switch_name(self, datapath_id: int) -> str | None:
         """The switch with this OpenFlow datapath id; None where the network has none such."""
+
+    def datapath_id(self, switch: str) -> int:
+        """The OpenFlow datapath id of a switch that has a name."""
+
+    @property
+    def addresses(self) -> Mapping[str, str] | None:
+        """The hosts' IPv4 addresses where the network is learned; None where it was described."""
 
     def base_rules(self, switch: str) -> list[Rule]:
         """The rules of a switch that has just connected."""
@@ -52,6 +60,13 @@ class KnownFabric:
 
     def switch_name(self, datapath_id: int) -> str | None:
         return self._switch_of_dpid.get(datapath_id)
+
+    def datapath_id(self, switch: str) -> int:
+        return dpid(self._network, switch)
+
+    @property
+    def addresses(self) -> None:
+        return None
 
     def base_rules(self, switch: str) -> list[Rule]:
         return base_rules(self._network, switch)

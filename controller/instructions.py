@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controller.rules import Rule
+from echelonflow.records.events import Logged
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
@@ -14,12 +15,13 @@ from echelonflow.wire.messages import Message
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """What a policy is asked: `keys` are the flows of the snapshot's rows.
+    """What a policy is asked: `keys` are the flows of the snapshot's rows, `number` is counted over all runs.
 
     `time_s` is since the run's zero; `began_s` (the first of the events that ask for it) and `asked_s` are
     readings of the clock that measures decisions.
     """
 
+    number: int
     policy: Policy
     snapshot: Snapshot
     keys: tuple[FlowKey, ...]
@@ -31,7 +33,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class AskPolicy:
-    """Ask a policy in another process, and report its answer (`Coordinator.answered`)."""
+    """Ask a policy, and report what it answers (`PolicyAnswered`, or `PolicyFailed`).
+
+    A policy that is isolated takes its time; what happens meanwhile is to be handled.
+    """
 
     question: Question
 
@@ -53,7 +58,7 @@ class SendTo:
 
 @dataclass(frozen=True, slots=True)
 class ResetSwitch:
-    """Give a switch exactly these rules, and report when it has them (`Coordinator.switch_ready`)."""
+    """Give a switch exactly these rules, and report when it has them (`SwitchReady`)."""
 
     switch: str
     rules: tuple[Rule, ...]
@@ -70,9 +75,13 @@ class InstallRules:
 
 @dataclass(frozen=True, slots=True)
 class OpenLog:
-    """Start the decision log of a run at `path`."""
+    """Start a run's decision log at `path`, and its log of events beside it.
+
+    `preamble` are the events that bring a fresh coordinator to where this one is now.
+    """
 
     path: str
+    preamble: tuple[Logged, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,7 @@ class LogDecision:
 
 @dataclass(frozen=True, slots=True)
 class CloseLog:
-    """Flush and close the decision log."""
+    """Flush and close both logs."""
 
 
 Instruction = SendTo | ResetSwitch | InstallRules | AskPolicy | ClosePolicy | OpenLog | LogDecision | CloseLog

@@ -72,6 +72,13 @@ class LearnedFabric:
     def switch_name(self, datapath_id: int) -> str | None:
         return f"{datapath_id:016x}"
 
+    def datapath_id(self, switch: str) -> int:
+        return int(switch, 16)
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        return self._addresses
+
     def base_rules(self, switch: str) -> list[Rule]:
         self._learned[switch] = _Learned()
         return [

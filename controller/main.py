@@ -9,7 +9,6 @@ import logging
 import signal
 import socket
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
@@ -22,11 +21,12 @@ from controller.fabric import Fabric, KnownFabric
 from controller.framework import Framework, quiet_framework_logs
 from controller.launch import FRAMEWORKS
 from controller.learning import read_hosts, unknown_fabric
-from controller.policy_process import load_apart
+from controller.policy_process import load_isolated
 from controller.rest import Rest
 from controller.warm_up import warm_up
 from echelonflow.errors import EchelonError, InputError
 from echelonflow.model.addressing import CONTROLLER_PORT
+from echelonflow.records.events import StandingOrdered
 from echelonflow.records.network_file import read_network
 from echelonflow.scheduling import policies
 
@@ -84,16 +84,16 @@ def _serve(
     awake, woken = socket.socketpair()
     _stop_on_signals(woken)
     # A run's own policy is loaded before anything of the run may be heard; one that is swapped in, beside it.
-    load = load_apart(policies.load, wait_to_load=framework.wait_alone, wait=framework.wait)
-    coordinator = Coordinator(fabric, load, guard=deadline)
-    shell = Shell(framework, coordinator)
+    load = load_isolated(policies.load, wait_to_load=framework.wait_alone, wait=framework.wait)
+    coordinator = Coordinator(fabric, load)
+    shell = Shell(framework, coordinator, deadline)
     # The address is taken before anything slow, so that a second controller learns at once that it is one too many.
     framework.listen_for_switches(*switches_at, shell)
     warm_up(fabric.network)
-    load_beside = load_apart(policies.load, wait_to_load=framework.wait, wait=framework.wait)
-    application = Rest(coordinator, shell.enact, load_beside, deadline, framework.time_limit)
+    load_beside = load_isolated(policies.load, wait_to_load=framework.wait, wait=framework.wait)
+    application = Rest(coordinator, shell.order, load_beside, deadline, framework.time_limit)
     if policy is not None:
-        shell.enact(coordinator.stand(load(policy), time.monotonic()))
+        shell.order(StandingOrdered(policy))
     framework.spawn(shell.serve, control)
     for listening in rest:
         framework.spawn(framework.serve_http, listening, application)

@@ -142,7 +142,7 @@ class PolicyProcess:
         return bytes(data)
 
 
-def load_apart(
+def load_isolated(
     load: Callable[[str], Policy], wait_to_load: Wait, wait: Wait, deadline_s: float = POLICY_DEADLINE_S
 ) -> Callable[[str], Policy]:
     """A `load` that has users' files loaded and run in processes of their own, and all else as before.
@@ -155,6 +155,6 @@ def load_apart(
             return load(text)
         process = PolicyProcess(text, wait, deadline_s)
         enforcer, summary = process.load(wait_to_load)
-        return Policy(text, enforcer, summary, process.allocate, apart=True, close=process.close)
+        return Policy(text, enforcer, summary, process.allocate, isolated=True, close=process.close)
 
     return load_policy

@@ -10,16 +10,16 @@ import contextlib
 import http
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from controller.asking import Guard
 from controller.coordinator import Coordinator
-from controller.instructions import Instruction
 from controller.northbound import Answer, Request, SwapPolicy, body_length, error, refused, respond, swapped
-from controller.run import Guard
 from controller.trial import trial_snapshot
 from echelonflow.errors import EchelonError, RunError
+from echelonflow.records.events import PolicyOrdered
 from echelonflow.scheduling.policies import Policy
 
 BODY_LIMIT_S = 5.0
@@ -30,13 +30,13 @@ log = logging.getLogger("controller.rest")
 
 @dataclass
 class Rest:
-    """A WSGI application over one coordinator; `enact` carries its instructions out.
+    """A WSGI application over one coordinator; `order` has it handle an order, with the policy loaded for it.
 
     `load` makes policies, a user's in a process of its own; `guard` bounds the others' time.
     """
 
     coordinator: Coordinator
-    enact: Callable[[Sequence[Instruction]], None]
+    order: Callable[[PolicyOrdered, Policy | None], None]
     load: Callable[[str], Policy]
     guard: Guard
     time_limit: Callable[[float], contextlib.AbstractContextManager[Any]]
@@ -86,7 +86,9 @@ class Rest:
             coordinator.trial(time.monotonic())
             policy = self.load(order.policy)
             self._try(policy)
-            instructions = coordinator.swap(policy, order.enforcer)
+            # One in this process is loaded anew: what it remembers of its trial is not to count.
+            loaded = policy if policy.isolated else None
+            self.order(PolicyOrdered(order.policy, order.enforcer or policy.enforcer), loaded)
         except EchelonError as fault:
             log.warning("policy %s is not swapped in: %s", order.policy, fault)
             coordinator.counters.swaps_refused += 1
@@ -96,7 +98,6 @@ class Rest:
         finally:
             self._on_trial = False
         log.info("policy %s is swapped in", policy.name)
-        self.enact(instructions)
         return swapped(coordinator, time.monotonic())
 
     def _try(self, policy: Policy) -> None:
@@ -104,7 +105,7 @@ class Rest:
         snapshot = self.coordinator.trial(time.monotonic())
         if snapshot is None:
             snapshot = trial_snapshot(self.coordinator.network)
-        if policy.apart:
+        if policy.isolated:
             policy(snapshot)
         else:
             with self.guard(policy.name):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 
+from controller.asking import ask
 from controller.coordinator import Coordinator
 from controller.enforcers import ENFORCERS
 from controller.fabric import KnownFabric
-from controller.instructions import SendTo
+from controller.instructions import AskPolicy, SendTo
 from echelonflow.model.network import Network
+from echelonflow.records.events import ClientSaid, RoundOver, SwitchReady
 from echelonflow.scheduling import kernels, policies
 from echelonflow.wire.declare import DATA_PORT, FIRST_SOURCE_PORT
 from echelonflow.wire.messages import Begin, Declare, FlowDeclaration, Hello, Message, Ready, Release, encode
@@ -33,11 +35,13 @@ def warm_up(network: Network) -> None:
         messages += [(client, Hello("agent", host)) for client, host in enumerate(sources, start=1)]
         messages += [(1, Declare("job", "group", "kind", 1.0, flows)), (1, Ready())]
         for switch in network.switches:
-            coordinator.switch_ready(switch, 0.0)
+            coordinator.handle(SwitchReady(switch), 0.0)
         for client, message in messages:
-            coordinator.handle(message, client, 0.0)
+            coordinator.handle(ClientSaid(client, message), 0.0)
         for client, flow in enumerate(flows, start=1):
-            coordinator.handle(Release("job", flow.flow, 0, 1.0), client, 1.0)
-        for instruction in coordinator.decide(1.0):
-            if isinstance(instruction, SendTo):
-                encode(instruction.message)
+            coordinator.handle(ClientSaid(client, Release("job", flow.flow, 0, 1.0)), 1.0)
+        for asked in coordinator.handle(RoundOver(), 1.0):
+            if isinstance(asked, AskPolicy):
+                for instruction in coordinator.handle(ask(asked.question), 1.0):
+                    if isinstance(instruction, SendTo):
+                        encode(instruction.message)

@@ -7,7 +7,6 @@ name with dashes for underscores. Options are written in brackets: `coflow(group
 from __future__ import annotations
 
 import importlib
-import inspect
 import pkgutil
 import re
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from echelonflow.errors import InputError
+from echelonflow.options import check_names, pairs
 
 _CALL = re.compile(r"\s*([A-Za-z0-9_-]+)\s*(?:\((.*)\))?\s*")
 
@@ -36,13 +36,10 @@ def load(package: ModuleType, name: str, what: str) -> ModuleType:
 def build(package: ModuleType, name: str, options: Mapping[str, Any], what: str) -> Any:
     """What `build` of module `name` in `package` makes of `options` (InputError for one that it does not take)."""
     module = load(package, name, what)
-    accepted = inspect.signature(module.build).parameters
-    unknown = sorted(set(options) - set(accepted))
-    if unknown:
-        raise InputError(f"{what} {name}: unknown option {', '.join(unknown)}; there is: {', '.join(accepted)}")
-    missing = [p.name for p in accepted.values() if p.default is p.empty and p.name not in options]
-    if missing:
-        raise InputError(f"{what} {name}: missing option {', '.join(missing)}")
+    try:
+        check_names(module.build, options)
+    except InputError as error:
+        raise InputError("\n".join(f"{what} {name}: {line}" for line in str(error).split("\n"))) from None
     return module.build(**options)
 
 
@@ -56,12 +53,4 @@ def parse_call(text: str) -> tuple[str, dict[str, str]]:
 
 def parse_options(text: str, inside: str) -> dict[str, str]:
     """Options from what stands between the brackets of `text` (raises InputError, naming `text`)."""
-    options: dict[str, str] = {}
-    for part in filter(None, (p.strip() for p in inside.split(","))):
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not key or not value:
-            raise InputError(f"{text!r}: option {part!r} must be written key=value")
-        if key in options:
-            raise InputError(f"{text!r}: option {key!r} is given twice")
-        options[key] = value
-    return options
+    return pairs(inside.split(","), repr(text))

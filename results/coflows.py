@@ -1,8 +1,8 @@
-"""Completion times of a simulated trace's Coflows: raw records, the figures made of them, and the table of each.
+"""Completion times of a simulated trace's Coflows: raw records, and the figures made of them.
 
-Figures as in the Coflow papers: the average and three percentiles of completion times, each also over that of the
-first policy, and averages over Varys's four kinds of Coflows (section 7: short if no flow has 5 MB, narrow if there
-are at most 50).
+Figures as in the Coflow papers: the average and three percentiles of completion times, each also over that of the first
+policy. There are averages over Varys's four kinds of Coflows, too (section 7: short if no flow has 5 MB, narrow if
+there are at most 50).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from echelonflow.codec import read_json
 from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.coflow_trace import CoflowTrace, TraceRecord
-from results.metrics import write_csv
+from results.columns import write_csv
+from results.metrics import RunKey
 
 RUNS_FILE = "coflow-runs.json"
 FIGURES = ("average_s", "median_s", "p95_s", "p99_s")
@@ -28,7 +29,7 @@ NARROW_FLOWS = 50
 
 
 @dataclass(frozen=True, eq=False)
-class CoflowRun:
+class TraceRun:
     """One policy's run of a trace; c rows each, times in seconds from the trace's zero."""
 
     policy: str
@@ -48,42 +49,57 @@ class CoflowRun:
 
 
 @dataclass(frozen=True, slots=True)
-class CoflowRow:
-    """One line of coflows.csv."""
+class CoflowRow(RunKey):
+    """One Coflow of a simulated trace in one run."""
 
-    policy: str
-    repeat: int
     coflow: int
+    """Number of the Coflow. From the trace."""
     arrival_s: float
+    """When all its flows may begin. From the trace."""
     finish_s: float
+    """When its last flow ended. From the simulator."""
     cct_s: float
+    """Coflow completion time: `finish_s` less `arrival_s`. Computed."""
     width: int
+    """Number of its flows. From the trace."""
     size_bytes: float
+    """Bytes of all its flows together. From the trace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The Coflows of one kind: how many there are, and their average completion time."""
+    """The Coflows of one of Varys's four kinds under one policy."""
 
     name: str
+    """`short` if no flow has 5 MB, else `long`; `narrow` if it has at most 50 flows, else `wide`. Computed."""
     coflows: int
+    """Number of Coflows of that kind. Computed."""
     average_s: float
+    """Their average completion time. Computed."""
     normalised: float
-    """Over that of the first policy."""
+    """That average over the first policy's. Computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoflowResult:
-    """Completion times under one policy; `normalised` are the four figures over those of the first policy."""
+    """Completion times of a trace's Coflows under one policy."""
 
     policy: str
+    """Policy with its options. From the experiment file."""
     coflows: int
+    """Number of Coflows. From the trace."""
     average_s: float
+    """Average completion time. Computed."""
     median_s: float
+    """Median completion time. Computed."""
     p95_s: float
+    """95th percentile of completion times. Computed."""
     p99_s: float
+    """99th percentile of completion times. Computed."""
     normalised: tuple[float, ...]
+    """These four figures, each over that of the first policy. Computed."""
     kinds: tuple[Kind, ...]
+    """One object for each kind of Coflow that the trace has. Computed."""
 
 
 def save_coflow_runs(root: Path, trace: CoflowTrace, records: Sequence[TraceRecord]) -> None:
@@ -104,7 +120,7 @@ def save_coflow_runs(root: Path, trace: CoflowTrace, records: Sequence[TraceReco
     (root / RUNS_FILE).write_text(json.dumps(body) + "\n", encoding="utf-8")
 
 
-def load_coflow_runs(root: Path) -> list[CoflowRun]:
+def load_coflow_runs(root: Path) -> list[TraceRun]:
     """The runs that `save_coflow_runs` wrote; InputError where the file is malformed."""
     path = root / RUNS_FILE
     body = read_json(path)
@@ -112,7 +128,7 @@ def load_coflow_runs(root: Path) -> list[CoflowRun]:
         coflow_id, width = (np.array(body[name], np.int64) for name in ("coflow_id", "width"))
         columns = {name: np.array(body[name], float) for name in ("arrival_s", "size_bytes", "longest_bytes")}
         found = [
-            CoflowRun(run["policy"], run["repeat"], coflow_id, finish_s=_finish(run), width=width, **columns)
+            TraceRun(run["policy"], run["repeat"], coflow_id, finish_s=_finish(run), width=width, **columns)
             for run in body["runs"]
         ]
     except (KeyError, TypeError, ValueError) as error:
@@ -127,7 +143,7 @@ def _finish(run: dict[str, Any]) -> Floats:
     return np.array(run["finish_s"], float)
 
 
-def coflow_results(runs: Sequence[CoflowRun]) -> tuple[CoflowResult, ...]:
+def coflow_results(runs: Sequence[TraceRun]) -> tuple[CoflowResult, ...]:
     """The figures of each run, normalised to the first."""
     first = _figures(runs[0].completion_s)
     found = []
@@ -143,7 +159,7 @@ def _figures(completion_s: Floats) -> tuple[float, float, float, float]:
     return float(completion_s.mean()), median_s, p95_s, p99_s
 
 
-def _kinds(run: CoflowRun, first: CoflowRun) -> tuple[Kind, ...]:
+def _kinds(run: TraceRun, first: TraceRun) -> tuple[Kind, ...]:
     short, narrow = run.longest_bytes < SHORT_BYTES, run.width <= NARROW_FLOWS
     masks = {
         "short narrow": short & narrow,
@@ -161,7 +177,7 @@ def _kinds(run: CoflowRun, first: CoflowRun) -> tuple[Kind, ...]:
     )
 
 
-def write_coflows(path: Path, runs: Sequence[CoflowRun]) -> None:
+def write_coflows(path: Path, runs: Sequence[TraceRun]) -> None:
     """Write coflows.csv: one line per run and Coflow."""
     rows = [
         CoflowRow(run.policy, run.repeat, *values)
@@ -177,24 +193,3 @@ def write_coflows(path: Path, runs: Sequence[CoflowRun]) -> None:
         )
     ]
     write_csv(path, CoflowRow, rows)
-
-
-def table_rows(results: Sequence[CoflowResult]) -> list[tuple[str, ...]]:
-    """Head and one row per policy, one text per column: seconds, then the same over the first policy's."""
-    head = (
-        "policy",
-        "Coflows",
-        "average",
-        "median",
-        "95th",
-        "99th",
-        "average/1st",
-        "median/1st",
-        "95th/1st",
-        "99th/1st",
-    )
-    rows: list[tuple[str, ...]] = [head]
-    for result in results:
-        seconds = (f"{getattr(result, name):.3f}" for name in FIGURES)
-        rows.append((result.policy, str(result.coflows), *seconds, *(f"{ratio:.3f}" for ratio in result.normalised)))
-    return rows

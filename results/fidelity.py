@@ -26,51 +26,73 @@ class Fidelity:
     """Fidelity of one run; None where it could not be measured. Shares are 0 .. 1."""
 
     completed: bool
+    """Whether the run came to its end. From run.json."""
     failure: str | None
+    """Why it did not; null if it did. From run.json."""
     cpu_busy: float | None
+    """Share of time (0 to 1) in which the machine's processors were busy, mean over the run. From the load sampler."""
     cpu_busy_max: float | None
+    """The busiest sample of it. From the load sampler."""
     switch_thread_busy: float | None
+    """Share of time (0 to 1) in which Open vSwitch's busiest thread was busy, mean over the run. From the load sampler."""
     switch_thread_busy_max: float | None
+    """The busiest sample of it. From the load sampler."""
     late_p99_s: float | None
-    """Lateness of compute steps: 99th percentile."""
+    """How late compute steps ended: 99th percentile. From the agents' logs."""
     late_max_s: float | None
+    """How late the latest compute step ended. From the agents' logs."""
     late_max_share: float | None
-    """The worst lateness as a share of what its job's busiest rank computes per iteration."""
+    """That as a share of what its job's busiest rank computes in an iteration. Computed."""
     queue_drops: int
+    """Packets that queues of hosts and switches dropped. From the queues' counters."""
     queue_drop_share: float
-    """Of all packets that reached a queue of host or switch."""
+    """That as a share of all packets that reached a queue. Computed."""
     capture_packets: int
+    """Packets that the captures of all hosts hold. From the capturing programs."""
     capture_drops: int
+    """Packets that they missed. From the capturing programs."""
     captures_wrong: tuple[str, ...]
-    """Captures that are missing or end in mid-packet, in words."""
+    """Captures that are missing or end in mid-packet, in words. From the packets."""
     flows_asked: int
+    """Flows that cross the network in all iterations. From the jobs."""
     flows_finished: int
+    """Flows that ended. From the agents' logs."""
     bytes_asked: int
+    """Bytes of all flows that were released. From the jobs."""
     bytes_sent: int
+    """Bytes that senders handed to TCP. From the agents' logs."""
     bytes_received: int
+    """Bytes that receivers read. From the agents' logs."""
     bytes_pcap: int | None
-    """Unique payload bytes that the destinations' captures hold."""
+    """Payload that the receivers' captures hold, each byte counted once; null without packets. From the packets."""
     bytes_wrong: tuple[str, ...]
-    """Flows whose four counts differ, in words."""
+    """Flows whose four counts differ, in words. Computed."""
     retransmitted_bytes: int
+    """Payload that was sent again. From the packets."""
     stray_dscp_bytes: int
-    """Payload bytes that arrived with a mark never decided for their flow."""
+    """Payload that arrived with a mark never decided for its flow. From the packets."""
     stray_dscp_share: float
+    """That as a share of all payload that arrived. Computed."""
     stray_class_bytes: int
-    """Bytes that queues counted in data classes to which no flow was ever assigned."""
+    """Bytes in queues of data classes to which no flow was ever assigned. From the queues' counters."""
     stray_class_share: float
+    """That as a share of all bytes in queues. Computed."""
     stray_class_packet_share: float
-    """The same of packets: acknowledgements are many packets of few bytes."""
+    """The same of packets: acknowledgements are many packets of few bytes. Computed."""
     log_pcap_median_s: float | None
-    """Flow finish, agent's log against packets: median of the absolute differences."""
+    """Distance between a flow's end by the receiver's log and by the packets: median. Computed."""
     log_pcap_p99_s: float | None
+    """The same: 99th percentile. Computed."""
     start_lag_median_s: float | None
-    """Release of a flow at the agent to its first packet on the wire."""
+    """Time from a flow's release to its first packet: median. Computed."""
     decisions: int
+    """Decisions of the coordinator. From decisions.jsonl."""
     decision_ms_median: float | None
+    """Time that a decision took: median. From decisions.jsonl."""
     decision_ms_max: float | None
+    """Time that the longest decision took. From decisions.jsonl."""
     clock_drift: float = field(default=0.0)
-    """Seconds that the captures' clock gained on the run's clock per second."""
+    """Seconds that the captures' clock gained on the run's clock per second. From run.json."""
 
 
 def measure(

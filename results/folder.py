@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Job
-from echelonflow.records.calibration import read_calibration
+from echelonflow.records.calibration import Calibration, read_calibration
 from echelonflow.records.folder import RunFiles, RunFolder
 from echelonflow.records.manifest import Manifest, read_manifest
 from echelonflow.records.outcome import RunOutcome, read_outcome
@@ -18,9 +19,10 @@ from echelonflow.records.run_record import FlowKey, RunRecord
 from echelonflow.records.runs import load_runs, save_runs
 from results import pcap
 from results.coflows import coflow_results, load_coflow_runs, write_coflows
+from results.columns import to_json, write_csv
 from results.fidelity import measure
 from results.flows import FlowPackets, RunClock, Throughput, flow_packets, throughput
-from results.metrics import FlowRow, GroupRow, IterationRow, RunRows, run_rows, write_csv
+from results.metrics import FlowRow, GroupRow, IterationRow, RunRows, run_rows
 from results.read_run import read_run
 from results.report import write_report
 from results.shown import ShownRun, Window, window
@@ -57,6 +59,11 @@ class _Folder:
     jobs: tuple[Job, ...]
     predictions: Mapping[str, RunRows] = field(default_factory=dict)
     """Rows of the fluid run of each policy."""
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """What links were found to carry; None where they never were measured."""
+        return read_calibration(self.files.calibration)
 
     @property
     def files(self) -> RunFolder:
@@ -102,7 +109,7 @@ def analyse(root: Path, predictions: Mapping[str, RunRecord] | None = None, *, p
 
 def _write_summary(root: Path, summary: Summary) -> None:
     """summary.json, and the report that is made of it."""
-    body = json.dumps(summary.to_dict(), indent=1, allow_nan=False)
+    body = json.dumps(to_json(summary), indent=1, allow_nan=False)
     (root / "summary.json").write_text(body + "\n", encoding="utf-8")
     write_report(root)
 
@@ -174,7 +181,9 @@ def _emulated_run(folder: _Folder, outcome: RunOutcome, files: RunFiles) -> Anal
     packets = _packets(record, plan, captures, clock) if clock is not None else {}
     drift = 0.0 if clock is None else 1 / clock.rate - 1
     fidelity = measure(outcome, record, packets, jobs, captures_wrong=wrong, clock_drift=drift)
-    reasons = tuple(judge(fidelity, folder.limits))
+    # On a network that was not the one declared a run cannot be valid.
+    off = judge_calibration(folder.calibration, outcome.run_index, folder.limits)
+    reasons = (*off, *judge(fidelity, folder.limits))
     rows = run_rows(record, folder.jobs, predicted=folder.predicted(policy), packets=packets)
     result = RunResult(label, policy, repeat, reasons, job_figures(rows, folder.jobs), fidelity)
     part, arrived = window(rows.iterations, folder.jobs), None
@@ -224,10 +233,6 @@ def _summarise(folder: _Folder, runs: Sequence[AnalysedRun], *, simulated: bool)
     if failure.exists():
         reasons.append(f"the experiment failed: {failure.read_text(encoding='utf-8').strip()}")
     if not simulated:
-        off = judge_calibration(read_calibration(folder.files.calibration), folder.limits)
-        # On a network that is not the one declared no run can be valid.
-        results = [replace(result, reasons=(*off, *result.reasons)) for result in results]
-        reasons += off
         reasons += judge_completeness([(r.policy, r.repeat) for r in results], folder.policies, folder.manifest.repeats)
         reasons += [f"{run.label}: {reason}" for run in runs for reason in run.result.reasons]
     # A simulated run is its own prediction: nothing would be compared.

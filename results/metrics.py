@@ -1,20 +1,16 @@
 """Rows of iterations.csv, groups.csv and flows.csv, from records of a run (emulated or simulated).
 
-Definitions are those of docs/design.md, "The mathematics": the reference time of a group is the release of its head
-flow less that flow's offset; a flow is ideally finished at reference + offset; its tardiness is its finish less
+Definitions are those of docs/design.md, "The mathematics". The reference time of a group is the release of its head
+flow less that flow's offset, and a flow is ideally finished at reference + offset. Its tardiness is its finish less
 that; a group's tardiness is the largest of its flows'. All times are seconds since the run's zero.
 """
 
 from __future__ import annotations
 
-import csv
-import dataclasses
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from echelonflow.model.dag import Job, iteration_times_without_network
 from echelonflow.records.run_record import FlowKey, FlowRecord, RunRecord
@@ -25,17 +21,29 @@ GroupKey = tuple[str, int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class IterationRow:
-    """One completed iteration of one job in one run."""
+class RunKey:
+    """Which run a row belongs to: the first columns of every table."""
 
     policy: str
-    """Policy with its options, as the experiment file names it. From the manifest."""
+    """Policy with its options, as the experiment file names it. From the experiment file."""
     repeat: int
-    """Number of the run among those of its policy, counted from 0. From the manifest."""
+    """Number of the run among those of its policy, counted from 0. From the experiment file."""
+
+
+@dataclass(frozen=True, slots=True)
+class IterationKey(RunKey):
+    """Which iteration of which job in which run a row belongs to."""
+
     job: str
     """Name of the job. From the experiment file."""
     iteration: int
     """Number of the iteration, counted from 0. From the agents' logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class IterationRow(IterationKey):
+    """One completed iteration of one job in one run."""
+
     start_s: float
     """When it began: as the previous iteration ended, the first when the job starts. From the agents' logs."""
     finish_s: float
@@ -45,21 +53,13 @@ class IterationRow:
     exposed_s: float
     """Exposed communication: `duration_s` less what it would be if transfers took no time. Computed."""
     predicted_s: float | None
-    """The iteration's duration in the fluid simulation; empty in a simulated run. From prediction.json."""
+    """The iteration's duration in the fluid simulation of the same jobs, network and policy. From prediction.json."""
 
 
 @dataclass(frozen=True, slots=True)
-class GroupRow:
+class GroupRow(IterationKey):
     """One EchelonFlow in one iteration, as soon as one of its flows was released."""
 
-    policy: str
-    """Policy with its options, as the experiment file names it. From the manifest."""
-    repeat: int
-    """Number of the run among those of its policy, counted from 0. From the manifest."""
-    job: str
-    """Name of the job. From the experiment file."""
-    iteration: int
-    """Number of the iteration, counted from 0. From the agents' logs."""
     group: str
     """Name of the EchelonFlow in its job. From the paradigm."""
     kind: str
@@ -73,17 +73,9 @@ class GroupRow:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowRow:
+class FlowRow(IterationKey):
     """One released flow in one iteration, from the agents' logs and (pcap_*) from the packets."""
 
-    policy: str
-    """Policy with its options, as the experiment file names it. From the manifest."""
-    repeat: int
-    """Number of the run among those of its policy, counted from 0. From the manifest."""
-    job: str
-    """Name of the job. From the experiment file."""
-    iteration: int
-    """Number of the iteration, counted from 0. From the agents' logs."""
     group: str
     """Name of the EchelonFlow to which the flow belongs. From the paradigm."""
     flow: str
@@ -115,7 +107,7 @@ class FlowRow:
     pcap_dscp: int | None
     """The mark of the byte that arrived last. From the packets."""
     retransmissions: int
-    """Segments that were sent again. From the packets, else from TCP's own count."""
+    """Segments that were sent again. From the packets, else TCP's own count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,18 +249,3 @@ def flow_rows(
             )
         )  # fmt: skip
     return rows
-
-
-def write_csv(path: Path, kind: type, rows: Sequence[Any]) -> None:
-    """Write `rows` of dataclass `kind`, one column per field; None is empty, times have six decimals (µs)."""
-    names = [field.name for field in dataclasses.fields(kind)]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows([_cell(getattr(row, name)) for name in names] for row in rows)
-
-
-def _cell(value: Any) -> Any:
-    if value is None:
-        return ""
-    return f"{value:.6f}" if isinstance(value, float) else value

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from echelonflow.tables import markdown_table
 from results.statistics import Estimate
 from results.summary import JobFigures, PolicyResult
 from results.table import MISSING, format_estimate, format_seconds, format_share
@@ -127,12 +128,12 @@ def markdown(found: Sequence[Cell], policies: Sequence[str]) -> str:
     """Three tables, experiment x policy: median [95 % interval], fluid below; the difference where it is demanded."""
     parts = []
     for name, words in MEASURES.items():
-        heads = ["experiment", "job", *(f"`{policy}`" for policy in policies)]
-        lines = [f"### {words.capitalize()} (s)", "", _line(heads), _line(["---", "---", *("---:" for _ in policies)])]
+        head = ["experiment", "job", *(f"`{policy}`" for policy in policies)]
+        rows = []
         for (experiment, job), row in by_row(found).items():
             texts = [_text(row[policy].result, name) if policy in row else MISSING for policy in policies]
-            lines.append(_line([experiment, job, *texts]))
-        parts.append("\n".join(lines))
+            rows.append([experiment, job, *texts])
+        parts.append(f"### {words.capitalize()} (s)\n\n{markdown_table(head, rows, align='ll')}")
     notes = (
         "Emulated: median over valid runs [95 % interval of the mean]; after the slash what fluid simulation says, for "
         "exposed communication with the difference."
@@ -144,7 +145,3 @@ def _text(result: PolicyResult, name: str) -> str:
     fluid = format_seconds(getattr(result.predicted, name) if result.predicted else None)
     off = f" ({format_share(result.exposed_difference)})" if name == "exposed_s" else ""
     return f"{format_estimate(getattr(result, name))} / {fluid}{off}"
-
-
-def _line(texts: Sequence[str]) -> str:
-    return f"| {' | '.join(texts)} |"

@@ -42,8 +42,8 @@ _FORMATS = {
 class TcpStream:
     """Packets with payload of one direction of one connection, in the order of capture.
 
-    `time_ns` is the capture's clock (realtime); `seq` the position of the packet's first byte in the
-    stream (0 is the first payload byte, unwrapped beyond 4 GiB); `payload_bytes` its length; `dscp` its mark.
+    `time_ns` is the capture's clock (realtime). `seq` is the position of the packet's first byte in the stream (0 is
+    the first payload byte, unwrapped beyond 4 GiB). `payload_bytes` is its length, `dscp` its mark.
     """
 
     time_ns: Int64s

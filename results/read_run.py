@@ -1,7 +1,7 @@
 """From the raw files of one emulated run to one `RunRecord`: agents' logs, plan and decisions joined.
 
-What a run that failed has left is read as far as it goes: a missing file, a last line that was cut off
-and a flow that only one end tells of are no errors here. The verdict names them.
+What a run that failed has left is read as far as it goes. A missing file, a last line that was cut off and a flow that
+only one end tells of are no errors here. The verdict names them.
 """
 
 from __future__ import annotations

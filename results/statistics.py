@@ -6,7 +6,6 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,17 +17,13 @@ class Estimate:
     """Median over runs, and Student's t interval of the mean over runs; no interval from a single run."""
 
     median: float
+    """Median over the valid runs; unit as of the key that holds it. Computed."""
     low: float | None
+    """Lower end of the 95 % interval of the mean; null from a single run. Computed."""
     high: float | None
+    """Upper end of it. Computed."""
     n: int
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"median": self.median, "low": self.low, "high": self.high, "n": self.n}
-
-    @property
-    def half_width(self) -> float | None:
-        """Half the width of the interval."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+    """Number of valid runs. Computed."""
 
 
 def estimate(values: Sequence[float]) -> Estimate | None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 from echelonflow.model.dag import Job
 from results.coflows import CoflowResult
@@ -17,121 +16,118 @@ from results.statistics import Estimate, estimate
 
 @dataclass(frozen=True, slots=True)
 class JobFigures:
-    """One run of one job in three numbers, each a mean over its iterations.
-
-    `tardiness_s` is also the mean over its EchelonFlows, by their weights: the paper's objective divided by
-    the sum of weights, so that jobs with many and few groups can be read alike.
-    """
+    """One run of one job in three numbers, each a mean over its iterations."""
 
     iteration_s: float
+    """Mean duration of its iterations. Computed."""
     exposed_s: float
+    """Mean exposed communication of its iterations. Computed."""
     tardiness_s: float | None
+    """Mean tardiness of its EchelonFlows by their weights: the paper's objective over the sum of weights. Computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """One run: what is needed to average it, and whether it may be."""
 
+    KEYS: ClassVar[tuple[str, ...]] = ("label", "policy", "repeat", "valid", "reasons", "jobs", "fidelity")
+
     label: str
+    """Name of the run: of its raw records and captures, and in reasons. From the run."""
     policy: str
+    """Policy with its options. From the experiment file."""
     repeat: int
+    """Number of the run among those of its policy, counted from 0. From the experiment file."""
     reasons: tuple[str, ...]
-    """Why it is invalid; empty if it is valid."""
+    """Why it is invalid, in words; empty if it is valid. Computed."""
     jobs: Mapping[str, JobFigures]
+    """Figures by name of each job of which it completed an iteration. Computed."""
     fidelity: Fidelity | None
-    """None for a simulated run: there is nothing to be unfaithful to."""
+    """How faithful the run was; null for a simulated run, which has nothing to be unfaithful to. Computed."""
 
     @property
     def valid(self) -> bool:
+        """Whether the run kept all limits, so that it counts. Computed."""
         return not self.reasons
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "label": self.label,
-            "policy": self.policy,
-            "repeat": self.repeat,
-            "valid": self.valid,
-            "reasons": list(self.reasons),
-            "jobs": {name: dataclasses.asdict(figures) for name, figures in self.jobs.items()},
-            "fidelity": dataclasses.asdict(self.fidelity) if self.fidelity else None,
-        }
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyResult:
-    """One policy on one job over the valid runs; estimates are None where there is no valid run."""
+    """One policy on one job over the valid runs; estimates are null where there is no valid run."""
+
+    KEYS: ClassVar[tuple[str, ...]] = (
+        "policy", "job", "runs", "valid_runs", "iteration_s", "exposed_s", "tardiness_s", "predicted",
+        "iteration_difference", "exposed_difference", "speedup",
+    )  # fmt: skip
 
     policy: str
+    """Policy with its options. From the experiment file."""
     job: str
+    """Name of the job. From the experiment file."""
     runs: int
+    """Number of runs that left records. From the run folder."""
     valid_runs: int
+    """Number of those that are valid. Computed."""
     iteration_s: Estimate | None
+    """Mean iteration time of a run, over the valid runs. Computed."""
     exposed_s: Estimate | None
+    """Mean exposed communication of a run, over the valid runs. Computed."""
     tardiness_s: Estimate | None
+    """Mean tardiness of a run's EchelonFlows by weight, over the valid runs. Computed."""
     predicted: JobFigures | None
+    """The same figures in the fluid simulation; null for simulated runs. From prediction.json."""
     speedup: float | None
-    """Median iteration time of the first policy over that of this one."""
+    """Median iteration time of the first policy over that of this one. Computed."""
 
     @property
     def iteration_difference(self) -> float | None:
-        """Measured over predicted iteration time, less 1."""
+        """Measured over predicted iteration time, less 1. Computed."""
         if self.iteration_s is None or self.predicted is None:
             return None
         return self.iteration_s.median / self.predicted.iteration_s - 1
 
     @property
     def exposed_difference(self) -> float | None:
-        """Measured over predicted exposed communication, less 1; None where none is predicted."""
+        """Measured over predicted exposed communication, less 1; null where none is predicted. Computed."""
         if self.exposed_s is None or self.predicted is None or self.predicted.exposed_s <= 0:
             return None
         return self.exposed_s.median / self.predicted.exposed_s - 1
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "policy": self.policy,
-            "job": self.job,
-            "runs": self.runs,
-            "valid_runs": self.valid_runs,
-            **{
-                name: value.to_dict() if (value := getattr(self, name)) is not None else None
-                for name in ("iteration_s", "exposed_s", "tardiness_s")
-            },
-            "predicted": dataclasses.asdict(self.predicted) if self.predicted else None,
-            "iteration_difference": self.iteration_difference,
-            "exposed_difference": self.exposed_difference,
-            "speedup": self.speedup,
-        }
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The findings of one experiment, as in summary.json."""
 
+    KEYS: ClassVar[tuple[str, ...]] = (
+        "name",
+        "backend",
+        "time_unit_s",
+        "valid",
+        "reasons",
+        "results",
+        "runs",
+        "coflows",
+    )
+
     name: str
+    """Name of the experiment. From the experiment file."""
     backend: str
+    """`emulation` or `fluid`. From the command line."""
     time_unit_s: float | None
+    """Length of the experiment's unit of time; null where it has none. From the experiment file."""
     reasons: tuple[str, ...]
-    """Why the experiment is not valid as a whole, those of its runs included; empty if it is."""
+    """Why the experiment is not valid as a whole, those of its runs included; empty if it is. Computed."""
     results: tuple[PolicyResult, ...]
+    """One object per policy and job; empty for a trace of Coflows. Computed."""
     runs: tuple[RunResult, ...]
+    """One object per run; empty for a trace of Coflows. Computed."""
     coflows: tuple[CoflowResult, ...] = ()
-    """One per policy where a trace of Coflows was simulated; there are no other results then."""
+    """One object per policy for a trace of Coflows; empty otherwise. Computed."""
 
     @property
     def valid(self) -> bool:
+        """Whether the experiment as a whole is valid. Computed."""
         return not self.reasons
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "backend": self.backend,
-            "time_unit_s": self.time_unit_s,
-            "valid": self.valid,
-            "reasons": list(self.reasons),
-            "results": [result.to_dict() for result in self.results],
-            "runs": [run.to_dict() for run in self.runs],
-            "coflows": [dataclasses.asdict(result) for result in self.coflows],
-        }
 
 
 def job_figures(rows: RunRows, jobs: Sequence[Job]) -> dict[str, JobFigures]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from results.coflows import table_rows
+from echelonflow.tables import text_table
+from results.coflows import FIGURES, CoflowResult
 from results.statistics import Estimate
 from results.summary import PolicyResult, Summary
 
-_HEAD = ("policy", "job", "iteration", "exposed", "tardiness", "predicted", "off", "speed-up", "valid")
-_LEFT_COLUMNS = 2
 MISSING = "-"
+Row = TypeVar("Row")
 
 
 def format_seconds(value_s: float | None) -> str:
@@ -32,19 +34,70 @@ def format_share(value: float | None) -> str:
     return MISSING if value is None else f"{value:+.1%}"
 
 
-def cells(result: PolicyResult) -> tuple[str, ...]:
-    """One row of the table, one text per column."""
-    return (
-        result.policy,
-        result.job,
-        format_estimate(result.iteration_s),
-        format_estimate(result.exposed_s),
-        format_estimate(result.tardiness_s),
-        format_seconds(result.predicted.iteration_s if result.predicted else None),
-        format_share(result.iteration_difference),
-        MISSING if result.speedup is None else f"{result.speedup:.3f}",
-        f"{result.valid_runs}/{result.runs}",
-    )
+@dataclass(frozen=True, slots=True)
+class PrintedColumn(Generic[Row]):
+    """A column of a printed table: its head, what it means, and its text for a row."""
+
+    head: str
+    unit: str
+    meaning: str
+    text: Callable[[Row], str]
+
+
+COLUMNS: tuple[PrintedColumn[PolicyResult], ...] = (
+    PrintedColumn("policy", "", "Policy with its options.", lambda r: r.policy),
+    PrintedColumn("job", "", "Name of the job.", lambda r: r.job),
+    PrintedColumn(
+        "iteration", "s", "Iteration time: median over the valid runs, and the 95 % interval of their mean.",
+        lambda r: format_estimate(r.iteration_s),
+    ),
+    PrintedColumn(
+        "exposed", "s", "Exposed communication: iteration time less what it would be if transfers took no time.",
+        lambda r: format_estimate(r.exposed_s),
+    ),
+    PrintedColumn(
+        "tardiness", "s", "How much later than ideally the job's EchelonFlows ended, on average by their weights.",
+        lambda r: format_estimate(r.tardiness_s),
+    ),
+    PrintedColumn(
+        "predicted", "s", "Iteration time in the fluid simulation of the same jobs, network and policy.",
+        lambda r: format_seconds(r.predicted.iteration_s if r.predicted else None),
+    ),
+    PrintedColumn(
+        "off", "%", "`iteration` over `predicted`, less 1.", lambda r: format_share(r.iteration_difference)
+    ),
+    PrintedColumn(
+        "speed-up", "", "Iteration time of the first policy over that of this one.",
+        lambda r: MISSING if r.speedup is None else f"{r.speedup:.3f}",
+    ),
+    PrintedColumn("valid", "", "Valid runs out of all runs; only they count.", lambda r: f"{r.valid_runs}/{r.runs}"),
+)  # fmt: skip
+"""The table of jobs."""
+
+
+def _seconds(name: str, meaning: str, place: int) -> PrintedColumn[CoflowResult]:
+    field = FIGURES[place]
+    return PrintedColumn(name, "s", f"{meaning} of Coflow completion times.", lambda r: f"{getattr(r, field):.3f}")
+
+
+def _ratio(name: str, place: int) -> PrintedColumn[CoflowResult]:
+    meaning = f"`{name}` over the first policy's."
+    return PrintedColumn(f"{name}/1st", "", meaning, lambda r: f"{r.normalised[place]:.3f}")
+
+
+_FIGURES = (("average", "Average"), ("median", "Median"), ("95th", "95th percentile"), ("99th", "99th percentile"))
+COFLOW_COLUMNS: tuple[PrintedColumn[CoflowResult], ...] = (
+    PrintedColumn("policy", "", "Policy with its options.", lambda r: r.policy),
+    PrintedColumn("Coflows", "", "Number of Coflows in the trace.", lambda r: str(r.coflows)),
+    *(_seconds(name, meaning, place) for place, (name, meaning) in enumerate(_FIGURES)),
+    *(_ratio(name, place) for place, (name, _) in enumerate(_FIGURES)),
+)
+"""The table of a simulated trace of Coflows."""
+
+
+def _table(columns: Sequence[PrintedColumn[Row]], rows: Sequence[Row], align: str) -> str:
+    texts = [[column.text(row) for column in columns] for row in rows]
+    return text_table([column.head for column in columns], texts, align=align)
 
 
 def summary_table(summary: Summary) -> str:
@@ -52,12 +105,12 @@ def summary_table(summary: Summary) -> str:
     simulated = summary.backend == "fluid"
     title = f"{summary.name}{' (simulated)' if simulated else ''}:"
     if summary.coflows:
-        lines = _aligned(table_rows(summary.coflows), left_columns=1)
+        lines = [_table(COFLOW_COLUMNS, summary.coflows, align="l")]
         lines.append(
             "Coflow completion times in seconds, simulated (fluid), no packets were sent; /1st: over the first policy's"
         )
     else:
-        lines = _aligned([_HEAD, *(cells(result) for result in summary.results)], _LEFT_COLUMNS)
+        lines = [_table(COLUMNS, summary.results, align="ll")]
         source = "simulated (fluid), no packets were sent" if simulated else "measured on emulated links"
         several = any(r.iteration_s is not None and r.iteration_s.low is not None for r in summary.results)
         note = "; medians over runs [95 % interval]" if several else ""
@@ -69,17 +122,3 @@ def summary_table(summary: Summary) -> str:
     else:
         lines.append(f"verdict: {'simulated' if simulated else 'valid'}")
     return "\n".join([title, *lines])
-
-
-def _aligned(rows: Sequence[Sequence[str]], left_columns: int) -> list[str]:
-    """Rows of text in columns, a line below the first."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            text.ljust(width) if i < left_columns else text.rjust(width)
-            for i, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return lines

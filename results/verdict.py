@@ -37,8 +37,8 @@ class Limits:
     """Bytes in a class that nobody decided (in packets, and in queue counters). A flow's first segments can pass
     while its first rule is on the way to the switch; more means that decisions are not what was measured."""
     max_stray_packet_share: float = 0.05
-    """Packets, of any size, in a data class that nobody decided. Acknowledgements that are not in the control class
-    are 10 to 20 % of all packets and few of the bytes; behind all data they starve, and with them the flows that they
+    """Packets, of any size, in a data class that nobody decided. Acknowledgements that are not in the control class are
+    10 to 20 % of all packets and few of the bytes. Behind all data they starve, and with them the flows that they
     acknowledge."""
     max_log_pcap_median_s: float = 0.002
     """Flow finish by the agent's log and by packets, median: both are used, so both must tell the same story."""
@@ -165,15 +165,14 @@ def _counts(f: Fidelity) -> list[str]:
     return reasons
 
 
-def judge_calibration(calibration: Calibration | None, limits: Limits) -> list[str]:
-    """Why the network as built is not the one declared (calibration.json); empty if it is."""
+def judge_calibration(calibration: Calibration | None, run_index: int, limits: Limits) -> list[str]:
+    """Why the network of a run was not the one declared (calibration.json); empty if it was."""
     if calibration is None:
         return ["links were not calibrated: nothing says that the network is what was declared; see logs/"]
     return [
-        f"link class {link.kind} ({link.path}) carries {link.error:+.1%} of what it declares "
+        f"{link.kind} links ({link.path}) carried {link.error:+.1%} of what they declare "
         f"(limit {limits.max_link_error:.0%}): end other work or lower the link rate; see calibration.json"
-        for link in calibration.links
-        if not abs(link.error) <= limits.max_link_error
+        for link in calibration.of_run(run_index).off(limits.max_link_error)
     ]
 
 

@@ -1,8 +1,8 @@
 """A trace of Coflows under SEBF and MADD, exactly, without building a snapshot at every event.
 
 The same rule as policy `coflow` with its defaults (`echelonflow.scheduling.policies.coflow`, `echelonflow.scheduling.fill`; Varys, SIGCOMM
-'14): tests hold the two to each other. What makes it quick is that a Coflow's flows lie side by side, that MADD needs
-only a Coflow's volume on each link, and that a flow is touched once when spare capacity is shared out.
+'14): tests hold the two to each other. Three things make it quick. A Coflow's flows lie side by side; MADD needs only a
+Coflow's volume on each link, and a flow is touched once when spare capacity is shared out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The event loop: between two events every flow has a constant rate, so the next event is known.
 
-There is no time step. An event is a flow that runs empty, something that the source of flows does by itself (a
-computation ends, a Coflow arrives), a policy's answer that expires, or a decision that takes effect.
+There is no time step. An event is a flow that runs empty, a policy's answer that expires, or a decision that takes
+effect. It can also be something that the source of flows does by itself (a computation ends, a Coflow arrives).
 Whatever happens at one moment is one event, and a policy decides at most once in it.
 """
 

@@ -1,9 +1,9 @@
 """A trace of Coflows under fair sharing, exactly, without asking the policy again at every event.
 
-Max-min fairness gives equal rates to all flows of one path, so flows are counted by path, and a flow ends when its
-path has served each of its flows as many bytes since the flow's release as the flow has: a queue per path. When
-flows end, progressive filling is taken up again at the level of the slowest of them: whatever was full below
-that level stays as it was. (Bertsekas and Gallager, Data Networks, section 6.5.2.)
+Max-min fairness gives equal rates to all flows of one path, so flows are counted by path. A flow ends when its path has
+served each of its flows as many bytes, since the flow's release, as the flow has: a queue per path. When flows end,
+progressive filling is taken up again at the level of the slowest of them: whatever was full below that level stays as
+it was. (Bertsekas and Gallager, Data Networks, section 6.5.2.)
 """
 
 from __future__ import annotations

@@ -23,14 +23,14 @@ Enforcer = Literal["auto", "priority", "rate"]
 class Realism:
     """How far a simulation departs from the ideal, in which every decided rate is in force at once.
 
-    `classes` is the number of classes that carry data (1 to 8; the testbed has 7, and an eighth for acknowledgements);
+    `classes` is the number of classes that carry data (1 to 8; the testbed has 7, and an eighth for acknowledgements).
     None stands for as many as there are places in the order, with rates as allocated. With classes, a policy that is
-    enforced by `priority` is folded into them as the controller does it: strict priority between them, and
+    enforced by `priority` is folded into them as the controller does it. Then there is strict priority between them and
     fair sharing within one, whatever rates the policy wants. One that is enforced by `rate` gets its rates.
-    `enforcer="auto"` is the policy's own. A decision takes effect `decision_latency_s` after the snapshot it was
-    made of. A flow that no decision has reached yet waits, as the testbed's agents let it, or with
-    `undecided="last-class"` takes what all others leave. Computations of training jobs end later than they would by
-    an exponential time of mean `late_s`, drawn anew in every repeat. Raises InputError for values out of range.
+    `enforcer="auto"` is the policy's own. A decision takes effect `decision_latency_s` after the snapshot it was made
+    of. A flow that no decision has reached yet waits, as the testbed's agents let it, or with `undecided="last-class"`
+    takes what all others leave. Computations of training jobs end later than they would by an exponential time of mean
+    `late_s`, drawn anew in every repeat. Raises InputError for values out of range.
     """
 
     classes: int | None = None

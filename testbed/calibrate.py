@@ -7,7 +7,8 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,9 @@ import msgspec
 from echelonflow.errors import RunError
 from echelonflow.model import addressing
 from echelonflow.model.network import Link, Network
-from echelonflow.records.calibration import LinkCalibration
+from echelonflow.records.calibration import LinkMeasurement
+from testbed import timers
+from testbed.openvswitch import SWITCH_NICENESS
 
 if TYPE_CHECKING:
     # Choosing what to measure needs no Mininet.
@@ -33,7 +36,11 @@ WINDOW_S = 0.5
 LEAST_SEGMENTS = 100
 ATTEMPTS = 4
 """Each filled and measured for twice as long as the one before."""
+PROBE_S = 1.0
+"""For how long timers are watched: each core waits some 1,800 times."""
 _PROBE = Path(__file__).with_name("probe.py")
+_TIMERS = Path(timers.__file__)
+_SWITCH_PRIORITY = ("nice", "-n", str(SWITCH_NICENESS))
 
 
 @dataclass(frozen=True)
@@ -48,8 +55,8 @@ class Trial:
 def trial_of(network: Network, link: Link) -> Trial | None:
     """Pairs of distinct hosts that fill `link` without meeting elsewhere; None where no path crosses it.
 
-    Pairs are added until together they could send what the link carries, so that it is the link (or, where
-    the hosts cannot fill it, the hosts' own) rate that is measured.
+    Pairs are added until together they could send what the link carries, so that the link's rate is measured. Where the
+    hosts cannot fill it, it is the hosts' own.
     """
     left = list(network.capacity_Bps)
     capacity_Bps = left[link.index]
@@ -94,25 +101,48 @@ def _filled(network: Network, trial: Trial) -> float:
     return trial.expected_Bps / network.capacity_Bps[trial.link.index]
 
 
-def calibrate(net: EmulatedNetwork, max_error: float = MAX_ERROR) -> list[LinkCalibration]:
+def calibrate(net: EmulatedNetwork, max_error: float = MAX_ERROR) -> list[LinkMeasurement]:
     """Measure each kind of link of a connected network.
 
-    Returns one entry a kind. A link is measured up to four times, until
-    it is within `max_error`: a neighbour on the machine that steals a core for a moment, or TCP that is
-    still growing its window, is not the link's fault. So each attempt fills the link for twice as long as the one
-    before, and the least error is reported. Raises RunError where packets do not get through.
+    A link is measured up to four times, until it is within `max_error`. A neighbour on the machine that steals a core
+    for a moment, or TCP that is still growing its window, is not the link's fault. So each attempt fills the link for
+    twice as long as the one before, and the least error is reported. Raises RunError where packets do not get through.
     """
     found = []
     start_up_s = _start_up_s(net)
     for trial in trials(net.network):
-        # On an emulated processor a program takes seconds to start: the window must not open before it has.
-        start_s = max(START_S, 2 * start_up_s * 2 * len(trial.pairs))
-        tries: list[LinkCalibration] = []
-        while len(tries) < ATTEMPTS and not (tries and tries[-1].ok):
-            tries.append(_measure(net, trial, start_s, max_error, lasting=2 ** len(tries)))
+        tries: list[LinkMeasurement] = []
+        while len(tries) < ATTEMPTS and not (tries and abs(tries[-1].error) <= max_error):
+            tries.append(_measure(net, trial, _start_s(trial, start_up_s), lasting=2 ** len(tries)))
         best = min(tries, key=lambda entry: abs(entry.error))
         found.append(msgspec.structs.replace(best, attempts=len(tries)))
     return found
+
+
+def watch_timers(net: EmulatedNetwork) -> timers.Lateness:
+    """How late timers fire while one link is filled, on the cores that packets are handled on.
+
+    Raises RunError where packets do not get through.
+    """
+    trial = trials(net.network)[0]
+    begin_s = time.monotonic() + _start_s(trial, _start_up_s(net)) + WARM_UP_S
+    end_s = begin_s + PROBE_S
+    with _filled_link(net, trial, begin_s, end_s) as ends:
+        window = ["--begin", str(begin_s), "--end", str(end_s)]
+        argv = [*_SWITCH_PRIORITY, sys.executable, "-I", "-S", str(_TIMERS), *window, "--core"]
+        probes = [
+            subprocess.Popen([*argv, str(core)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for core in timers.cores()
+        ]
+        try:
+            outputs = [_output("a core", probe, end_s) for probe in probes]
+        finally:
+            for probe in probes:
+                probe.kill()
+                probe.communicate()
+        for host, process in ends:
+            _output(host, process, end_s)
+    return timers.pooled(outputs)
 
 
 def _start_up_s(net: EmulatedNetwork) -> float:
@@ -122,26 +152,39 @@ def _start_up_s(net: EmulatedNetwork) -> float:
     return time.monotonic() - begin_s
 
 
-def _measure(net: EmulatedNetwork, trial: Trial, start_s: float, max_error: float, lasting: float) -> LinkCalibration:
+def _start_s(trial: Trial, start_up_s: float) -> float:
+    """How long all ends of a trial take: on an emulated processor the window must not open before they are there."""
+    return max(START_S, 2 * start_up_s * 2 * len(trial.pairs))
+
+
+def _measure(net: EmulatedNetwork, trial: Trial, start_s: float, lasting: float) -> LinkMeasurement:
     """One measurement, `lasting` times as long as it has to be."""
     slowest_Bps = trial.expected_Bps / len(trial.pairs)
     segment = net.network.mtu_bytes
-    window_s = lasting * max(WINDOW_S, LEAST_SEGMENTS * segment / slowest_Bps)
     begin_s = time.monotonic() + start_s + lasting * WARM_UP_S
-    end_s = begin_s + window_s
-    ends = []
+    end_s = begin_s + lasting * max(WINDOW_S, LEAST_SEGMENTS * segment / slowest_Bps)
+    with _filled_link(net, trial, begin_s, end_s) as ends:
+        results = [json.loads(_output(host, process, end_s)) for host, process in ends]
+    return _summary(trial, results[::2], results[1::2])
+
+
+@contextmanager
+def _filled_link(
+    net: EmulatedNetwork, trial: Trial, begin_s: float, end_s: float
+) -> Iterator[list[tuple[str, subprocess.Popen[str]]]]:
+    """The receiver and the sender of every pair in turn, with their hosts; ended when the block is left."""
+    ends: list[tuple[str, subprocess.Popen[str]]] = []
     try:
         for src, dst in trial.pairs:
             address = addressing.ip_of(net.network, dst)
             window = ["--begin", str(begin_s), "--end", str(end_s)]
             ends.append((dst, _start(net, dst, ["receive", "--port", str(PORT), *window])))
             ends.append((src, _start(net, src, ["send", "--to", address, "--port", str(PORT), "--end", str(end_s)])))
-        results = [_result(host, process, end_s) for host, process in ends]
+        yield ends
     finally:
         for _, process in ends:
             process.kill()
             process.communicate()
-    return _summary(trial, results[::2], results[1::2], max_error)
 
 
 def _start(net: EmulatedNetwork, host: str, arguments: Sequence[str]) -> subprocess.Popen[Any]:
@@ -149,7 +192,7 @@ def _start(net: EmulatedNetwork, host: str, arguments: Sequence[str]) -> subproc
     return net.popen(host, argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def _result(host: str, process: subprocess.Popen[str], end_s: float) -> dict[str, float]:
+def _output(host: str, process: subprocess.Popen[str], end_s: float) -> str:
     try:
         output, errors = process.communicate(timeout=max(end_s - time.monotonic(), 0.0) + 10.0)
     except subprocess.TimeoutExpired:
@@ -157,22 +200,17 @@ def _result(host: str, process: subprocess.Popen[str], end_s: float) -> dict[str
     if process.returncode != 0:
         reason = errors.strip().splitlines()[-1:] or [f"exit {process.returncode}"]
         raise RunError(f"calibration: measuring on {host} failed: {reason[0]}")
-    result: dict[str, float] = json.loads(output)
-    return result
+    return output
 
 
-def _summary(
-    trial: Trial, received: Sequence[dict[str, float]], sent: Sequence[dict[str, float]], max_error: float
-) -> LinkCalibration:
+def _summary(trial: Trial, received: Sequence[dict[str, float]], sent: Sequence[dict[str, float]]) -> LinkMeasurement:
     measured_Bps = math.fsum(r["received_bytes"] / r["span_s"] if r["span_s"] > 0 else 0.0 for r in received)
-    error = measured_Bps / trial.expected_Bps - 1
-    return LinkCalibration(
+    return LinkMeasurement(
         kind=trial.link.kind,
         path=f"{trial.link.name} ({', '.join(f'{src} to {dst}' for src, dst in trial.pairs)})",
         declared_Bps=trial.expected_Bps,
         measured_Bps=measured_Bps,
-        error=error,
+        error=measured_Bps / trial.expected_Bps - 1,
         rtt_ms=max(s["rtt_s"] for s in sent) * 1e3,
         rtt_loaded_ms=max(s["rtt_loaded_s"] for s in sent) * 1e3,
-        ok=abs(error) <= max_error,
     )

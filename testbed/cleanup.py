@@ -1,8 +1,8 @@
 """Finds and removes what a run outside a private world may have left: by our own marks, never by a guess.
 
-Runs of this version leave nothing, the kernel sees to that. What an older one, or a run without namespaces,
-left in the machine's own network is known by the Ethernet addresses that `echelonflow.model.addressing` gives
-(02:ec:...); interfaces with any other address, Mininet's own among them, are somebody else's.
+Runs of this version leave nothing, the kernel sees to that. What an older one, or a run without namespaces, left in the
+machine's own network is known by its Ethernet addresses. `echelonflow.model.addressing` gives them (02:ec:...).
+Interfaces with any other address, Mininet's own among them, are somebody else's.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 `init.py guard PID COMMAND...` becomes COMMAND, which dies with process PID. `init.py serve COMMAND...` is
 process 1 of the world: it starts COMMAND, passes SIGINT and SIGTERM on to it, collects orphans, and ends
-with it. It ends at once, and with it all of its world, when its standard input is closed: whoever made
-the world holds the other end of that pipe, so that not even a kill between two system calls leaves anything.
+with it. It ends at once, and with it all of its world, when its standard input is closed. Whoever made the world holds
+the other end of that pipe, so that not even a kill between two system calls leaves anything.
 """
 
 from __future__ import annotations

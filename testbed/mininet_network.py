@@ -64,6 +64,7 @@ class EmulatedNetwork:
         self.controller_port = controller_port
         self.congestion_control = congestion_control
         self.queue_s = queue_s
+        self.burst_s = queues.BURST_S
         self._interfaces = {
             name: Interface(name, link.src, link)
             for link in network.links
@@ -123,6 +124,22 @@ class EmulatedNetwork:
         for shell in shells:
             found.update(queues.parse_counters(world.finish(shell, "reading class counters")))
         return found
+
+    def set_burst(self, burst_s: float) -> None:
+        """Let every link pass up to `burst_s` of its rate at once after an idle spell, from now on."""
+        shells = []
+        for pid, members in self._by_namespace():
+            lines = [
+                line
+                for i in members
+                for line in queues.burst_lines(
+                    i.name, i.link.rate_bps, self.network.mtu_bytes, self.segment_bytes, burst_s
+                )
+            ]
+            shells.append(world.run_script("\n".join(["tc -batch - <<'.'", *lines, ".", ""]), pid))
+        for shell in shells:
+            world.finish(shell, "changing the bursts of the links")
+        self.burst_s = burst_s
 
     @property
     def segment_bytes(self) -> int:
@@ -233,9 +250,9 @@ class EmulatedNetwork:
     def _equal_segments(self) -> str:
         """A shell line that makes every flow of a host send super-segments of one length, the longest allowed.
 
-        Otherwise TCP sizes them by its estimate of a flow's rate, and as it keeps two of each flow in the host's
-        queue, a young flow's longer ones take a larger share of the link (measured: an old flow got a quarter
-        less than its share; with equal segments, 4 % less).
+        Otherwise TCP sizes them by its estimate of a flow's rate, and keeps two of each flow in the host's queue. So a
+        young flow's longer ones take a larger share of the link. Measured: an old flow got a quarter less than its
+        share, and with equal segments 4 % less.
         """
         payload = self.network.mtu_bytes - TCP_IP_HEADER_BYTES
         segments = max((self.segment_bytes - TCP_IP_HEADER_BYTES) // payload, 1)
@@ -251,6 +268,7 @@ class EmulatedNetwork:
                 self.network.mtu_bytes,
                 self.segment_bytes,
                 self.queue_s,
+                self.burst_s,
             )
         ]
 

@@ -1,8 +1,8 @@
 """Measuring ends of some TCP connections, run on emulated hosts as scripts; standard library only.
 
-One connection alone may not fill a link: on a busy machine its slow start ends at the first late acknowledgement, with
-a window that is too small for the round trips to come. Several do.
-Both print one JSON object. Times of the window are CLOCK_MONOTONIC, the same on all hosts of a machine.
+One connection alone may not fill a link. On a busy machine its slow start ends at the first late acknowledgement, with
+a window that is too small for the round trips to come. Several do. Both print one JSON object. Times of the window are
+CLOCK_MONOTONIC, the same on all hosts of a machine.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ prio counts, hence the leak: a busy lower class gets `GUARANTEED_SHARE` of the l
 `LEAST_GUARANTEED_BPS`, whatever the higher ones do. Packets are told apart by the class selector bits of
 their DSCP; what is not IPv4 (ARP) goes to class 0.
 
-The flows of a data class take turns, byte for byte (deficit round robin): `FLOW_QUEUES` FIFOs, told apart by
+The flows of a data class take turns, byte for byte (deficit round robin). There are `FLOW_QUEUES` FIFOs, told apart by
 the low bits of the TCP source port, which `echelonflow.wire.declare` deals out with that in mind. In one FIFO for all,
-TCP would share by how many segments each flow happens to have in it, which is chance that lasts. The round robin is
-a second HTB, never at its rate, since many kernels have neither fq, fq_codel, sfq nor drr.
+TCP would share by how many segments each flow happens to have in it, which is chance that lasts. The round robin is a
+second HTB, never at its rate, since many kernels have neither fq, fq_codel, sfq nor drr.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ GUARANTEED_SHARE = 0.0005
 LEAST_GUARANTEED_BPS = 8_000
 QUEUE_S = 0.015
 BURST_S = 0.002
+"""Of the link, before anything is known of the machine (`testbed.timers` chooses, calibration sets)."""
 LEAST_QUEUE_FRAMES = 10
 LARGEST_SEGMENT_BYTES = 65_536
 """A super-segment as the kernel makes it by default."""
@@ -71,35 +72,54 @@ def guaranteed_bps(rate_bps: float) -> int:
 
 
 def tree_lines(
-    interface: str, rate_bps: float, mtu_bytes: int, segment_bytes: int, queue_s: float = QUEUE_S
+    interface: str,
+    rate_bps: float,
+    mtu_bytes: int,
+    segment_bytes: int,
+    queue_s: float = QUEUE_S,
+    burst_s: float = BURST_S,
 ) -> list[str]:
     """Lines for `tc -batch` that put the tree on `interface`.
 
     `rate_bps`: line rate, Ethernet headers counted; rounded to whole bits per second. `segment_bytes`: the
-    longest (super-)segment that arrives, one frame where there is no segmentation offload.
+    longest (super-)segment that arrives, one frame where there is no segmentation offload. `burst_s`: how much of the
+    link may pass at once after an idle spell, which makes up for timers that fire late.
     """
-    rate = round(rate_bps)
-    # A burst makes up for a timer that fires late; without it every late wake-up is lost capacity.
-    burst = math.ceil(max(rate / 8 * BURST_S, 2 * frame_bytes(mtu_bytes)))
     limit = queue_bytes(rate_bps, mtu_bytes, segment_bytes, queue_s)
     quantum = max(frame_bytes(mtu_bytes), segment_bytes)
-    own = f"burst {frame_bytes(mtu_bytes)} cburst {burst} quantum {quantum}"
     lines = [
         f"qdisc add dev {interface} root handle 1: htb default {_FIRST_CLASS + CONTROL_CLASS:x}",
-        f"class add dev {interface} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit burst {burst} cburst {burst}",
+        *_class_lines("add", interface, rate_bps, mtu_bytes, segment_bytes, burst_s),
     ]
     for c in range(CLASSES):
         minor = f"{_FIRST_CLASS + c:x}"
-        rates = f"rate {guaranteed_bps(rate_bps)}bit ceil {rate}bit prio {c} {own}"
         match = f"match ip dsfield {dscp_of_class(c) << 2:#04x} 0xe0"
-        lines += [
-            f"class add dev {interface} parent 1:1 classid 1:{minor} htb {rates}",
-            f"filter add dev {interface} parent 1: protocol ip prio 1 u32 {match} flowid 1:{minor}",
-        ]
+        lines.append(f"filter add dev {interface} parent 1: protocol ip prio 1 u32 {match} flowid 1:{minor}")
         if c == CONTROL_CLASS:
             lines.append(f"qdisc add dev {interface} parent 1:{minor} handle {minor}: bfifo limit {limit}")
         else:
             lines += _flow_queue_lines(interface, minor, quantum, limit)
+    return lines
+
+
+def burst_lines(interface: str, rate_bps: float, mtu_bytes: int, segment_bytes: int, burst_s: float) -> list[str]:
+    """Lines for `tc -batch` that give the tree on `interface`, whatever it carries now, bursts of `burst_s`."""
+    return _class_lines("change", interface, rate_bps, mtu_bytes, segment_bytes, burst_s)
+
+
+def _class_lines(
+    verb: str, interface: str, rate_bps: float, mtu_bytes: int, segment_bytes: int, burst_s: float
+) -> list[str]:
+    """Lines that add or change the link's class and the traffic classes below it."""
+    rate, frame = round(rate_bps), frame_bytes(mtu_bytes)
+    burst = math.ceil(max(rate / 8 * burst_s, 2 * frame))
+    link = f"rate {rate}bit ceil {rate}bit burst {burst} cburst {burst}"
+    lines = [f"class {verb} dev {interface} parent 1: classid 1:1 htb {link}"]
+    for c in range(CLASSES):
+        rates = f"rate {guaranteed_bps(rate_bps)}bit ceil {rate}bit prio {c}"
+        sizes = f"burst {frame} cburst {burst} quantum {max(frame, segment_bytes)}"
+        minor = f"{_FIRST_CLASS + c:x}"
+        lines.append(f"class {verb} dev {interface} parent 1:1 classid 1:{minor} htb {rates} {sizes}")
     return lines
 
 

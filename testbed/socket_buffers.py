@@ -1,9 +1,9 @@
 """Larger buffers for the packet sockets of a running switch daemon.
 
-Userspace Open vSwitch sends through one socket for all ports of all switches. What waits in any egress queue
-counts against that socket's send buffer, some 200 kB by default: a few busy ports, and the daemon drops packets
-that their queues still had room for, uncounted by any of them. The kernel's default could be raised for
-the whole machine only; so the daemon's sockets are borrowed for a moment instead (pidfd_getfd, Linux 5.6).
+Userspace Open vSwitch sends through one socket for all ports of all switches. What waits in any egress queue counts
+against that socket's send buffer, some 200 kB by default. With a few busy ports the daemon drops packets that their
+queues still had room for, and none of them counts these. The kernel's default could be raised for the whole machine
+only; so the daemon's sockets are borrowed for a moment instead (pidfd_getfd, Linux 5.6).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Bus bandwidth of collectives, each alone on eight hosts behind one switch, as nccl-tests define it.
 
-algbw = S / t and busbw = algbw times 2 (n - 1) / n for an all-reduce, (n - 1) / n for the others, S being the buffer that
-nccl-tests name (traffic/workloads/collectives.py); so whatever the collective, busbw is at best the rate of a link. t runs from
-the moment at which the first rank is ready to the last byte's arrival, by packets: decisions and TCP's start are in it.
+algbw = S / t, where S is the buffer that nccl-tests name (traffic/workloads/collectives.py). busbw = algbw times 2 (n -
+1) / n for an all-reduce, and times (n - 1) / n for the others. So whatever the collective, busbw is at best the rate of
+a link. Time t runs from the moment at which the first rank is ready to the last byte's arrival, by packets: decisions
+and TCP's start are in it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Every form of EchelonFlow, and Coflow in both groupings, on random jobs: which is best, and by how much.
 
 Fluid simulation of 2 to 4 jobs of random patterns, on one link and on a leaf-spine. Of each case, the mean iteration
-time and the sum of the groups' tardiness, relative to fair sharing in the same case; geometric means over cases with
-95 % intervals (Student's t over cases). What the default form must show: iterations no longer than Coflow's with
+time and the sum of the groups' tardiness, relative to fair sharing in the same case. Means over cases are geometric,
+with 95 % intervals (Student's t over cases). What the default form must show: iterations no longer than Coflow's with
 each collective a Coflow, case by case.
 """
 

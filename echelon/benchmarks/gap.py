@@ -1,8 +1,9 @@
 """How far each policy is from the least sum of tardiness that any scheduler could reach, on random groups.
 
-Fluid simulation of 2 to 6 groups, staggered EchelonFlows and Coflows mixed, of weight 1 or 2, whose releases are known
-beforehand, on one link and on a leaf-spine; the bound is that of `echelonflow.scheduling.bounds`. A gap is the policy's weighted
-sum of tardiness over the bound, less one; it counts what the bound lacks as well. The instances of `echelon study`.
+Fluid simulation of 2 to 6 groups, staggered EchelonFlows and Coflows mixed, of weight 1 or 2, on one link and on a
+leaf-spine. Their releases are known beforehand; the bound is that of `echelonflow.scheduling.bounds`. A gap is the
+policy's weighted sum of tardiness over the bound, less one; it counts what the bound lacks as well. The instances of
+`echelon study`.
 """
 
 from __future__ import annotations

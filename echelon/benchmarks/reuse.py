@@ -1,7 +1,8 @@
 """Orders reused over iterations: recomputations saved, and what that costs in iteration time.
 
-Fluid simulation of random pipelines (forward only, GPipe, one-forward-one-backward), alone and 2 to 4 jobs that
-share one link or a leaf-spine, each case twice: with the order computed in every decision, and with orders remembered.
+Fluid simulation of random pipelines (forward only, GPipe, one-forward-one-backward), alone and 2 to 4 jobs that share
+one link or a leaf-spine. Each case is simulated twice: with the order computed in every decision, and with orders
+remembered.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """How the time of a decision grows with the number of flows, for three policies, compiled and not.
 
 Random groups on a leaf-spine of 1,024 hosts: a tenth as many groups as flows (at most 1,000), of staggered stages of
-two flows each, a tenth of the flows still to be released, many partly sent. One decision is what a controller does:
-an event, the arrays built from the state, the policy, the check of its answer. The picture goes beside `--out`, or
-into the working folder.
+two flows each. A tenth of the flows is still to be released, and many are partly sent. One decision is what a
+controller does: an event, the arrays built from the state, the policy, the check of its answer. The picture goes beside
+`--out`, or into the working folder.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """How firm the simulation's answers are: every paradigm with late computations, slow decisions and slightly slow links.
 
 Simulates experiments/paradigms/*.yaml (`--only 'gpipe*'`: those whose name fits) under four policies, once exactly and
-`repeat` times with computations that end some ms late, decisions that take some, links that carry a little less and no
-more classes than packets have, all as an emulation has them. Where two jobs, groups or Coflows are about to tie,
-or a flow ends just before the next one of its group comes, milliseconds decide what goes first, and an answer may be
-another altogether: it hinges on the tie. What is shown is how far exposed communication moves.
+`repeat` times as an emulation has it. Then computations end some ms late, decisions take some, links carry a little
+less, and there are no more classes than packets have. Where two jobs, groups or Coflows are about to tie, or a flow
+ends just before the next one of its group comes, milliseconds decide what goes first. An answer may then be another
+altogether: it hinges on the tie. What is shown is how far exposed communication moves.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ EXPORTED: dict[str, Any] = {"tensor": 2, "pipeline": 4, "data": 2, "micro_batche
 
 
 def run(repeat: int, say: Say) -> list[Figure]:
-    """Medians of `repeat`, each in a fresh process; a trace that is not there is left out, and said."""
+    """Medians of `repeat`, each in a fresh process; a trace that is not there is left out and reported."""
     what = f"3-D job of 8 x 8 x 16 = 1,024 ranks ({PROFILE}, 8 micro-batches): its DAG built"
     figures = [timed_apart(what, MOST_DAG_S, repeat, say, build_three_d, most_GB=MOST_DAG_GB)]
     if (facebook := _traces.find(_traces.FACEBOOK, say)) is not None:

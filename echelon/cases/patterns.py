@@ -1,10 +1,10 @@
 """DAGs with the traffic patterns of distributed training, small enough to be simulated by the hundred.
 
 Plainer than the paradigms of `traffic`, whose options random jobs do not need, and left as they are so that the figures
-of `docs/results.md` can be made again: data parallelism (ring, parameter server), FSDP, tensor and expert parallelism,
+of `docs/results.md` can be made again. Data parallelism (ring, parameter server), FSDP, tensor and expert parallelism,
 one-forward-one-backward pipelines, and DAGs without a pattern. Offsets are derived from the DAG. A ring collective is
-one flow per neighbour, that all ranks wait for: what `traffic.workloads.collectives` passes on from chunk to chunk is left out.
-Sizes are those of what is computed on; durations are seconds.
+one flow per neighbour, that all ranks wait for: what `traffic.workloads.collectives` passes on from chunk to chunk is
+left out. Sizes are those of what is computed on; durations are seconds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random EchelonFlows with releases known beforehand: staggered ones and Coflows, on one link or a leaf-spine.
 
-Each is a job of its own that computes only to release its flows, so that tardiness is all there is to compare and a
-lower bound on its sum holds.
+Each is a job of its own that computes only to release its flows. So tardiness is all there is to compare, and a lower
+bound on its sum holds.
 """
 
 from __future__ import annotations

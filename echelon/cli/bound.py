@@ -30,16 +30,16 @@ def bound(
 ) -> None:
     """Say how far each policy is from what no scheduler can beat, and whether scheduling would help at all.
 
-    Nothing is emulated and no root is needed. The experiment is simulated under fair sharing and each policy,
-    and set beside a lower bound on its mean iteration time: what computation, the load of every link and the
+    Nothing is emulated and no root is needed. The experiment is simulated under fair sharing and each policy, and set
+    beside a lower bound on its mean iteration time. The bound is what computation, the load of every link and the
     competition between jobs make unavoidable, whatever the scheduler. The truth lies between the bound and the best
-    policy, so a small gap proves a policy near the optimum, while a large one may also be the bound's. The first
-    number to look at is the last line: if even a perfect scheduler could save only little of fair sharing's
-    iteration time, this experiment is not one that scheduling decides.
+    policy, so a small gap proves a policy near the optimum, while a large one may also be the bound's. Look at the last
+    line first. If even a perfect scheduler could save only little of fair sharing's iteration time, this experiment is
+    not one that scheduling decides.
 
     With few flows all orders are tried as well: what the best one gives can be had. Where all flows are released by
     computation alone (one direction of a pipeline, buckets of gradients in one iteration), the sum of tardiness is
-    bounded too; where a flow's release waits for another flow, it is not, and the reason is printed.
+    bounded too. Where a flow's release waits for another flow it is not, and the reason is printed.
     """
     from echelon.experiment import schema
     from echelon.study import bounding
@@ -75,11 +75,11 @@ def study(
 ) -> None:
     """Answer the scientific questions by simulation, and write docs/results.md with its pictures.
 
-    EchelonFlow in all its orders against Coflow in both groupings, fair sharing and the other policies, over random
-    jobs of every traffic pattern, alone, beside their like and mixed; gaps to lower bounds; whether less tardiness
-    means shorter iterations. Every number in results.md comes from here. Takes about half an hour for all cases;
-    cases are seeded and kept one by one, so that it may be stopped and started again at any time. What is measured is
-    written as soon as every section has two cases; the page says how many are in.
+    EchelonFlow in all its orders against Coflow in both groupings, fair sharing and the other policies. The cases are
+    random jobs of every traffic pattern, alone, beside their like and mixed. Then gaps to lower bounds, and whether
+    less tardiness means shorter iterations. Every number in results.md comes from here. Takes about half an hour for
+    all cases; cases are seeded and kept one by one, so that it may be stopped and started again at any time. What is
+    measured is written as soon as every section has two cases; the page says how many are in.
     """
     from echelon.study import document, measure, store
 

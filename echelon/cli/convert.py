@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from echelonflow.errors import InputError
+from echelonflow.options import pairs
 
 
 def convert(
@@ -31,7 +32,7 @@ def convert(
     Everything that was read, left out or assumed is printed, and that the bytes that come out are those that went in. Where
     anything is wrong, nothing is written. An experiment file can also name such files directly (jobs: import).
     """
-    from echelon.experiment.import_jobs import import_files, options_from_text
+    from echelon.experiment.import_jobs import import_with_text
     from traffic.workloads import formats
 
     if list_formats:
@@ -44,7 +45,7 @@ def convert(
         raise InputError(
             "name files to read, their format with --from, and with --out what to write; --formats lists formats"
         )
-    imported = import_files(source, files, options_from_text(source, _settings(setting or [])))
+    imported = import_with_text(source, files, pairs(setting or [], "--set"))
     write = formats.write_job if to == "job" else formats.write_chakra
     written = write(imported.dag, out)
     for line in imported.report.lines():
@@ -55,36 +56,16 @@ def convert(
 
 def describe_formats() -> str:
     """Every format with its options, their defaults and what they may be, as text."""
-    import inspect
-    import typing
-
-    from echelon.experiment.options import describe_option
+    from echelon.experiment.import_jobs import options_of
     from traffic.workloads import formats
 
     lines = []
     for name in formats.names():
-        reader = formats.load(name)
-        lines.append(f"{name:17} {reader.SUMMARY}")
-        hints = typing.get_type_hints(reader.read)
-        for parameter in inspect.signature(reader.read).parameters.values():
-            if parameter.name == "paths":
-                continue
-            key, words = describe_option(parameter.name, hints[parameter.name])
-            needed = parameter.default is parameter.empty
-            lines.append(f"{'':17}   {key}: {words}" + (" (needed)" if needed else f" [{parameter.default}]"))
+        lines.append(f"{name:17} {formats.load(name).SUMMARY}")
+        for option in options_of(name):
+            default = " (needed)" if option.required else f" [{option.default}]"
+            lines.append(f"{'':17}   {option.key}: {option.in_words()}{default}")
     return "\n".join(lines)
-
-
-def _settings(texts: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = (part.strip() for part in text.partition("="))
-        if not equals or not key or not value:
-            raise InputError(f"--set {text!r} must be written key=value")
-        if key in found:
-            raise InputError(f"--set {key} is given twice")
-        found[key] = value
-    return found
 
 
 def register(app: typer.Typer) -> None:

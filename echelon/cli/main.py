@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from echelon.cli import bound, controller, convert, machine
+from echelon.cli import bound, controller, convert, machine, replay
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INVALID, EXIT_VALID, EchelonError, InputError
 
 app = typer.Typer(
@@ -49,6 +49,7 @@ machine.register(app)
 controller.register(app)
 bound.register(app)
 convert.register(app)
+replay.register(app)
 
 
 @app.command()
@@ -86,6 +87,7 @@ def run(
     from echelon.cli.display import Display
     from echelon.experiment import schema
     from echelon.running import runner
+    from results.columns import to_json
     from results.table import summary_table
 
     if out is not None and len(files) > 1:
@@ -99,7 +101,7 @@ def run(
         with Display(experiment, Console(stderr=True), verbose=verbose) as display:
             code, summary = runner.run(experiment, root, backend, display)
         if as_json:
-            typer.echo(json.dumps({"folder": str(root), **summary.to_dict()}))
+            typer.echo(json.dumps({"folder": str(root), **to_json(summary)}))
         else:
             typer.echo(summary_table(summary))
             typer.echo(f"\nreport: {root / 'report.html'}")

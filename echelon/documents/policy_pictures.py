@@ -20,6 +20,7 @@ from echelonflow.scheduling import policies
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
+from echelonflow.tables import markdown_table
 from results.pictures import style
 from results.pictures.policy_plots import Band, draw_shares
 from simulator.fluid import simulate
@@ -126,17 +127,23 @@ def table() -> str:
     def yes(value: bool) -> str:
         return "yes" if value else "no"
 
-    rows = [
-        "| policy | knows sizes | leaves no link idle | nobody starves | enforcer | pipeline ends | gradients end |",
-        "|---|---|---|---|---|---|---|",
+    head = [
+        "policy",
+        "knows sizes",
+        "leaves no link idle",
+        "nobody starves",
+        "enforcer",
+        "pipeline ends",
+        "gradients end",
     ]
+    rows = []
     for text in sorted({*policies.names(), *OTHER_FORMS}):
         policy, seen = policies.load(text), observe(text)
         said = policy.promises
         cells = [f"`{text}`", yes(said.knows_sizes), yes(said.work_conserving), yes(said.starvation_free)]
         cells += [policy.enforcer, f"{seen.pipeline_end_s:.2f}", f"{seen.gradients_end_s:.2f}"]
-        rows.append(f"| {' | '.join(cells)} |")
-    return "\n".join(rows)
+        rows.append(cells)
+    return markdown_table(head, rows, align="lllll")
 
 
 def with_table(page: str, made: str) -> str:

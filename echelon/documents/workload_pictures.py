@@ -26,6 +26,7 @@ from echelonflow.model.network import Network
 from echelonflow.model.units import format_duration, format_size
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import policies
+from echelonflow.tables import markdown_table
 from results.metrics import iteration_rows
 from results.pictures.gantt import draw_gantt
 from results.shown import ShownRun, shown_iteration
@@ -139,17 +140,15 @@ def _groups(dag: JobDag) -> str:
     kinds: dict[str, list[Group]] = {}
     for group in dag.groups:
         kinds.setdefault(group.kind, []).append(group)
-    lines = [
-        "| EchelonFlows | number | flows each | Coflows each | offsets of the first (s) |",
-        "|---|---:|---:|---:|---|",
-    ]
+    head = ["EchelonFlows", "number", "flows each", "Coflows each", "offsets of the first (s)"]
+    rows = []
     for kind, groups in kinds.items():
         flows = _range([len(group.transfers) for group in groups])
         coflows = _range([len({coflow_of[name] for name in group.transfers}) for group in groups])
         offsets = list(dict.fromkeys(f"{offset:g}" for offset in groups[0].offsets_s))
         words = ", ".join([*offsets[:MOST_OFFSETS], *(["..."] if len(offsets) > MOST_OFFSETS else [])])
-        lines.append(f"| `{kind}` | {len(groups)} | {flows} | {coflows} | {words} |")
-    return "\n".join(lines)
+        rows.append([f"`{kind}`", str(len(groups)), flows, coflows, words])
+    return markdown_table(head, rows, align="lrrrl")
 
 
 def _range(numbers: list[int]) -> str:
@@ -232,10 +231,8 @@ def _default(parameter: str, value: Any) -> str:
 
 def profile_table() -> str:
     """The committed profiles: what was measured, and what a micro-batch takes in all layers together."""
-    lines = [
-        "| profile | model | device | micro-batch | layers | parameters | forward | backward |",
-        "|---|---|---|---|---:|---:|---:|---:|",
-    ]
+    head = ["profile", "model", "device", "micro-batch", "layers", "parameters", "forward", "backward"]
+    rows = []
     for path in sorted(PROFILES.glob("*.json")):
         found = profile.read(path)
         layers, source = found.layers, found.provenance
@@ -244,8 +241,8 @@ def profile_table() -> str:
         cells += [f"{len(layers)}", format_size(sum(layer.parameter_bytes for layer in layers))]
         cells += [format_duration(sum(layer.forward_s for layer in layers))]
         cells += [format_duration(sum(layer.backward_s for layer in layers))]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append(cells)
+    return markdown_table(head, rows, align="llll")
 
 
 def begin(name: str) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from echelon.experiment.files import find_file
-from echelon.experiment.options import bind
 from echelon.experiment.specs import ImportSpec
+from echelonflow import options
 from echelonflow.errors import InputError
+from echelonflow.options import Option, bind, bind_text
 from traffic.workloads import formats
+
+GIVEN = ("paths",)
+"""What a format's reader is given that is no option of its user."""
 
 
 def import_job(spec: ImportSpec, folder: Path) -> formats.Imported:
@@ -20,34 +23,24 @@ def import_job(spec: ImportSpec, folder: Path) -> formats.Imported:
     return import_files(spec.format, paths, dict(spec.model_extra or {}))
 
 
-def import_files(name: str, paths: Sequence[Path], options: Mapping[str, Any]) -> formats.Imported:
+def import_files(name: str, paths: Sequence[Path], written: Mapping[str, Any]) -> formats.Imported:
     """The job in `paths` of format `name`, options as a user writes them in an experiment file."""
-    return formats.read(name, paths, bind(_reader(name), options, given=("paths",)))
+    return formats.read(name, paths, bind(_reader(name), written, given=GIVEN))
 
 
-def options_from_text(name: str, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Options of format `name` from text, as the command line has them, each as the type that the format takes."""
-    hints = typing.get_type_hints(_reader(name))
-    return {key: _typed(text, str(hints.get(key, "str"))) for key, text in texts.items()}
+def import_with_text(name: str, paths: Sequence[Path], texts: Mapping[str, str]) -> formats.Imported:
+    """The same, options being text, as the command line has them."""
+    return formats.read(name, paths, bind_text(_reader(name), texts, given=GIVEN))
+
+
+def options_of(name: str) -> list[Option]:
+    """The options of format `name`."""
+    return options.options_of(_reader(name), given=GIVEN)
 
 
 def _reader(name: str) -> Callable[..., formats.Imported]:
     reader: Callable[..., formats.Imported] = formats.load(name).read
     return reader
-
-
-def _typed(text: str, hint: str) -> Any:
-    """`text` as a number or truth value where `hint` asks for one; text that is none stays, for `bind` to refuse."""
-    if "int" in hint and text.isascii() and text.isdigit():
-        return int(text)
-    if "bool" in hint and text in ("true", "false"):
-        return text == "true"
-    if "float" in hint:
-        try:
-            return float(text)
-        except ValueError:
-            return text
-    return text
 
 
 def _files(name: str, folder: Path) -> list[Path]:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from echelon.experiment.import_jobs import import_job
-from echelon.experiment.options import bind
 from echelon.experiment.specs import JobSpec
 from echelonflow import plugins
 from echelonflow.errors import InputError
 from echelonflow.model.dag import JobDag
+from echelonflow.options import bind
 from echelonflow.records.manifest import JobNotes
 from traffic.workloads import paradigms, profile, scaling
 
@@ -58,7 +58,7 @@ def _paradigm_dag(spec: JobSpec, link_Bps: float) -> JobDag:
             raise InputError(f"profile: paradigm {spec.paradigm} cannot be built from a profile")
         builder = module.from_profile
         given = {"profile": profile.read(find_profile(spec.profile))}
-    bound = bind(builder, options, link_Bps, given=given)
+    bound = bind(builder, options, given=given, link_Bps=link_Bps)
     return builder(**given, **bound)
 
 

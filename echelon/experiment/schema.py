@@ -2,7 +2,7 @@
 
 A fault is named by its path in the file (`jobs.0.stages`), with what is wrong and what would be right.
 Structure is checked by pydantic (`echelon.experiment.specs`); options of topologies and paradigms by
-`echelon.experiment.options`.
+`echelonflow.options`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from echelon.experiment.jobs import build_dag
-from echelon.experiment.options import bind
 from echelon.experiment.specs import EmulationSpec, ExperimentSpec, JobSpec, TraceSpec
 from echelon.experiment.trace_jobs import build_trace
 from echelonflow import plugins
@@ -27,6 +26,7 @@ from echelonflow.model.coflow_trace import CoflowTrace
 from echelonflow.model.dag import Job
 from echelonflow.model.network import Network
 from echelonflow.model.units import parse_duration_s
+from echelonflow.options import bind
 from echelonflow.records.manifest import JobNotes
 from echelonflow.scheduling import policies
 from results.verdict import Limits

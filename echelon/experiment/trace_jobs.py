@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from echelon.experiment.files import find_file
-from echelon.experiment.options import bind
 from echelon.experiment.specs import TraceSpec
 from echelonflow.errors import InputError
 from echelonflow.model.coflow_trace import CoflowTrace
 from echelonflow.model.network import Network
 from echelonflow.model.units import format_size, parse_duration_s
+from echelonflow.options import bind
 from echelonflow.records.manifest import JobNotes
 from traffic.workloads import traces
 

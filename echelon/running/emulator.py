@@ -22,10 +22,10 @@ from echelonflow.errors import EXIT_FAILED, EXIT_VALID, EchelonError, RunError
 from echelonflow.model.dag import Job
 from echelonflow.records.agent_log import last_iteration
 from echelonflow.records.assignment import AssignedRun, Assignment, read_assignment
-from echelonflow.records.calibration import Calibration, write_calibration
+from echelonflow.records.calibration import write_calibration
 from echelonflow.records.folder import RunFiles, RunFolder, label
 from echelonflow.records.network_file import write_network
-from echelonflow.records.outcome import Classes, ClockReading, RunOutcome, write_outcome
+from echelonflow.records.outcome import Classes, ClockReading, Load, RunOutcome, write_outcome
 from echelonflow.records.plan import write_plan
 from echelonflow.records.progress import (
     Building,
@@ -33,15 +33,15 @@ from echelonflow.records.progress import (
     Done,
     Failed,
     Interrupted,
-    Invalid,
     IterationBegun,
     Progress,
     Running,
+    Warned,
     progress_line,
 )
 from echelonflow.wire.messages import Begin, End
 from testbed import world
-from testbed.calibrate import calibrate
+from testbed.calibrator import Calibrator
 from testbed.capture import PacketCapture
 from testbed.load import LoadSampler
 from testbed.mininet_network import EmulatedNetwork
@@ -86,8 +86,11 @@ class Emulation:
             host = min(dead, key=lambda host: dead[host])
             raise RunError(f"the agent on {host} died (exit {dead[host]}); see logs/agent-{host}.log")
 
-    def run(self, assigned: AssignedRun) -> None:
-        """Carry out one run; its raw records are on disk afterwards, also when it fails (RunError)."""
+    def run(self, assigned: AssignedRun) -> float:
+        """Carry out one run; its raw records are on disk afterwards, also when it fails (RunError).
+
+        Returns the share of the processors that the host took away meanwhile.
+        """
         outcome = RunOutcome(
             policy=assigned.policy,
             repeat=assigned.repeat,
@@ -99,7 +102,7 @@ class Emulation:
         files = self.folder.run(outcome.label)
         files.agents.mkdir(parents=True)
         try:
-            self._replay(assigned, files, outcome)
+            load = self._replay(assigned, files, outcome)
             outcome.completed = True
         except BaseException as error:
             outcome.failure = str(error) or type(error).__name__
@@ -107,15 +110,16 @@ class Emulation:
         finally:
             outcome.clock.append(_clocks())
             write_outcome(files.outcome, outcome)
+        return load.cpu_stolen
 
-    def _replay(self, assigned: AssignedRun, files: RunFiles, outcome: RunOutcome) -> None:
+    def _replay(self, assigned: AssignedRun, files: RunFiles, outcome: RunOutcome) -> Load:
         network = self.assignment.network
         plan = make_plan(self.jobs, network, assigned.run_index, self.assignment.progress_interval_s)
         write_plan(files.plan, plan)
         hosts = [h for h in network.hosts if any(h in job.placement for job in self.jobs)]
         before = self.net.class_counters()
         capture = PacketCapture(self.net, hosts, self.folder, outcome.label)
-        load = LoadSampler(self.ovs.vswitchd_pid)
+        sampler = LoadSampler(self.ovs.vswitchd_pid)
         try:
             self.line.send(Begin(outcome.label, assigned.policy, assigned.enforcer, len(hosts), str(files.decisions)))
             self._start_agents(hosts, files)
@@ -126,10 +130,11 @@ class Emulation:
             self.line.send(End())
             self.line.wait_for("ended", 10.0, self.check)
         finally:
-            outcome.load = load.stop()
+            outcome.load = load = sampler.stop()
             self._end_agents()
             outcome.captures = capture.stop()
             outcome.classes = _difference(self.net.class_counters(), before)
+        return load
 
     def _start_agents(self, hosts: list[str], files: RunFiles) -> None:
         for host in hosts:
@@ -226,17 +231,29 @@ def standing(folder: RunFolder, assignment: Assignment) -> Iterator[Emulation]:
         yield emulation
 
 
-def _calibrate(emulation: Emulation) -> str | None:
-    """Measure every kind of link, into calibration.json; None, or why it makes no sense to go on."""
-    ovs, most = emulation.ovs, emulation.assignment.max_link_error
-    say(Calibrating(ovs.datapath, ovs.tso))
-    links = tuple(calibrate(emulation.net, most))
-    calibration = Calibration(links=links, datapath=ovs.datapath, tso=ovs.tso, openvswitch=ovs.version)
-    write_calibration(emulation.folder.calibration, calibration)
-    worst = calibration.worst
-    if abs(worst.error) <= most:
-        return None
-    return f"{worst.kind} links carry {worst.error:+.1%} of what they declare; see calibration.json"
+def _calibrator(emulation: Emulation) -> Calibrator:
+    """What keeps the links true; every attempt goes to calibration.json, and what is wrong to whoever started us."""
+    assignment, path = emulation.assignment, emulation.folder.calibration
+    return Calibrator(
+        emulation.net,
+        assignment.max_link_error,
+        runs_s=sum(run.expected_s for run in assignment.runs),
+        tell=lambda words: say(Warned(words)),
+        save=lambda calibration: write_calibration(path, calibration),
+    )
+
+
+def _carry_out(emulation: Emulation) -> None:
+    """All runs, on links that are measured before the first of them and whenever there is reason to."""
+    assignment = emulation.assignment
+    calibrator = _calibrator(emulation)
+    if assignment.calibrate:
+        say(Calibrating(emulation.ovs.datapath, emulation.ovs.tso))
+        calibrator.begin()
+    for number, run in enumerate(assignment.runs):
+        calibrator.before_run(run.run_index)
+        say(Running(number, len(assignment.runs), run.policy, run.repeat, run.expected_s))
+        calibrator.after_run(run.run_index, emulation.run(run))
 
 
 def main(argv: list[str]) -> int:
@@ -247,12 +264,7 @@ def main(argv: list[str]) -> int:
     try:
         assignment = read_assignment(folder.assignment)
         with standing(folder, assignment) as emulation:
-            if assignment.calibrate and (reason := _calibrate(emulation)) is not None:
-                say(Invalid(reason))
-                return EXIT_VALID
-            for number, run in enumerate(assignment.runs):
-                say(Running(number, len(assignment.runs), run.policy, run.repeat, run.expected_s))
-                emulation.run(run)
+            _carry_out(emulation)
     except EchelonError as error:
         say(Failed(str(error)))
         return EXIT_FAILED

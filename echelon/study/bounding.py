@@ -12,6 +12,7 @@ from echelonflow.model.dag import Job, iteration_times_without_network
 from echelonflow.model.network import Network
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import bounds
+from echelonflow.tables import text_table
 from simulator.fluid import simulate
 
 Say = Callable[[str], None]
@@ -126,7 +127,8 @@ def _best_order(jobs: Sequence[Job], network: Network, most: int, say: Say) -> d
 
 def table(found: Distances) -> str:
     """The distances in lines of text, and what they say."""
-    rows = [("", "iteration", "above bound", "tardiness", "above bound")]
+    head = ("", "iteration", "above bound", "tardiness", "above bound")
+    rows = []
     bound_s = found.tardiness_bound_s
     rows.append(("no network", f"{found.no_network_s:.4g}", "", "", ""))
     rows.append(("lower bound", f"{found.bound_s:.4g}", "", "-" if bound_s is None else f"{bound_s:.4g}", ""))
@@ -145,16 +147,10 @@ def table(found: Distances) -> str:
                 _above(p.tardiness_gap),
             )
         )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [
-        "  ".join(cell.rjust(w) if i else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
-        for row in rows
-    ]
-    lines.insert(1, "  ".join("-" * width for width in widths))
     notes = ["", "seconds, simulated (fluid); means over jobs, sums of tardiness over groups by weight"]
     if found.no_tardiness_bound is not None:
         notes.append(f"no bound on tardiness: {found.no_tardiness_bound}")
-    return "\n".join([f"{found.experiment}:", *(line.rstrip() for line in lines), *notes, "", verdict(found)])
+    return "\n".join([f"{found.experiment}:", text_table(head, rows), *notes, "", verdict(found)])
 
 
 def _above(gap: float | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from echelon.study import compare, measure, prose
@@ -10,6 +10,7 @@ from echelon.study.gaps import GOAL, gaps_of
 from echelon.study.store import Measured
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Compute, Transfer
+from echelonflow.tables import markdown_table
 from results.pictures import study_plots
 from results.statistics import estimate
 
@@ -88,8 +89,8 @@ def _in_short(cases: Cases) -> str:
         )
         lines.append(
             f"`{name}`{words}: mixed jobs' iterations take "
-            f"{_text(compare.ratio(mixed, name, measure.FAIR))} of what they take under fair sharing, "
-            f"{_text(compare.ratio(mixed, name, measure.COLLECTIVE))} of Coflow properly grouped (`collective`), "
+            f"{_text(compare.ratio(mixed, name, measure.FAIR))} of what they take under fair sharing. "
+            f"They take {_text(compare.ratio(mixed, name, measure.COLLECTIVE))} of Coflow properly grouped (`collective`), "
             f"{_text(compare.ratio(mixed, name, measure.GROUP))} of whole-group Coflow."
         )
         against = compare.tally(everything, name, measure.COLLECTIVE)
@@ -159,7 +160,7 @@ def _roster(cases: Cases, picture: Path) -> str:
     shown = [(n, compare.ratio(mixed, n, measure.FAIR), compare.mean_gap(mixed, n)) for n in names]
     study_plots.draw_roster(picture, shown, measure.FAIR)
     head = ("policy", "iteration / fair", "tardiness / fair", "wins / ties / losses", "above bound")
-    return _table(head, rows) + f"\n\n![All policies on mixed jobs](results/{picture.name})"
+    return markdown_table(head, rows) + f"\n\n![All policies on mixed jobs](results/{picture.name})"
 
 
 def _patterns(cases: Cases, picture: Path) -> str:
@@ -191,7 +192,7 @@ def _patterns(cases: Cases, picture: Path) -> str:
         "default wins / ties / losses",
         "best order",
     )
-    return _table(head, rows) + f"\n\n![Iteration time by family](results/{picture.name})"
+    return markdown_table(head, rows) + f"\n\n![Iteration time by family](results/{picture.name})"
 
 
 def _order_of(form: str) -> str:
@@ -215,7 +216,7 @@ def _why(cases: Cases) -> str:
         ]
         rows.append((f"`{form}`", *cells))
     head = ("iteration / Coflow `collective` (wins / ties / losses)", *kinds)
-    return _table(head, rows)
+    return markdown_table(head, rows)
 
 
 def _gaps(cases: Cases, picture: Path) -> str:
@@ -243,7 +244,7 @@ def _gaps(cases: Cases, picture: Path) -> str:
         "what the bound lacks, and what no policy here finds."
     )
     head = ("policy", "mean gap", "median", f"within {GOAL:.0%}", "worst")
-    return _table(head, rows) + f"\n\n{note}\n\n![Gaps to the lower bound](results/{picture.name})"
+    return markdown_table(head, rows) + f"\n\n{note}\n\n![Gaps to the lower bound](results/{picture.name})"
 
 
 def _tiny(cases: Sequence[compare.Scores]) -> str:
@@ -262,7 +263,9 @@ def _tiny(cases: Sequence[compare.Scores]) -> str:
         f"and {sum(bound) / len(bound):.2%} above it on average."
     )
     head = ("policy", "iteration above the best order, mean", "as good as the best order", "worst")
-    return note + "\n\n" + _table(head, [(name, f"{mean:.2%}", same, worst) for mean, name, same, worst in rows])
+    return (
+        note + "\n\n" + markdown_table(head, [(name, f"{mean:.2%}", same, worst) for mean, name, same, worst in rows])
+    )
 
 
 def _property(cases: Cases, measured: Mapping[tuple[str, int], Measured], picture: Path) -> str:
@@ -278,7 +281,7 @@ def _property(cases: Cases, measured: Mapping[tuple[str, int], Measured], pictur
     head = (
         "schedules", "pairs", "shorter", "equal", "longer", "least tardy is shortest", "longer by at most",
     )  # fmt: skip
-    text = _table(head, rows) + f"\n\n![Tardiness against iteration time](results/{picture.name})"
+    text = markdown_table(head, rows) + f"\n\n![Tardiness against iteration time](results/{picture.name})"
     return text + "\n\n### The smallest counterexample\n\n" + prose.SMALLEST + "\n\n" + _counterexample(measured)
 
 
@@ -331,9 +334,3 @@ def _counterexample(measured: Mapping[tuple[str, int], Measured]) -> str:
 
 def _text(found: compare.Ratio) -> str:
     return f"{found[0]:.3f} [{found[1]:.3f}, {found[2]:.3f}]"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = ["| " + " | ".join(row) + " |" for row in (head, *rows)]
-    return "\n".join([lines[0], "|" + " --- |" * len(head), *lines[1:]])

@@ -18,8 +18,8 @@ from echelonflow.model.arrays import Floats, Ints
 class CoflowTrace:
     """c Coflows with n flows in all; rows are in any order.
 
-    Raises InputError, naming the Coflow by its id, for ids used twice, arrivals before 0, a Coflow without
-    flows, sizes and weights that are not positive, and columns whose lengths differ.
+    Raises InputError, naming the Coflow by its id, for ids used twice, arrivals before 0 and a Coflow without flows. It
+    also does for sizes and weights that are not positive, and for columns whose lengths differ.
     """
 
     coflow_id: Ints

@@ -1,8 +1,8 @@
 """A training job as a DAG of compute and transfer steps, and what it would do without a network.
 
-One `JobDag` is one iteration; `next_iteration` edges tie it to the following one. All steps that
-share a GPU are chained by the generator in the order in which the GPU runs them, so a step may
-start as soon as the steps it names have finished: nothing else is implied.
+One `JobDag` is one iteration; `next_iteration` edges tie it to the following one. All steps that share a GPU are
+chained by the generator in the order in which the GPU runs them. So a step may start as soon as the steps it names have
+finished: nothing else is implied.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class JobDag:
     """One iteration of a job on ranks 0 .. `ranks` - 1.
 
     `next_iteration` holds (earlier, later) pairs: step `later` of iteration k + 1 waits for step
-    `earlier` of iteration k. Raises InputError, naming the step or group, for duplicate or unknown
-    names, cycles (within one iteration), ranks out of range, sizes and times that are not positive
-    and finite, and transfers that are not in exactly one group.
+    `earlier` of iteration k. Raises InputError, naming the step or group, for duplicate or unknown names, cycles
+    (within one iteration), and ranks out of range. It also does for sizes and times that are not positive and finite,
+    and for transfers that are not in exactly one group.
     """
 
     ranks: int

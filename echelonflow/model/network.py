@@ -51,8 +51,8 @@ class Link:
 class Network:
     """Hosts and switches joined by cables; `mtu_bytes` holds everywhere.
 
-    Two switches may be joined by several cables. Raises InputError where a name is used twice or unknown, a rate is
-    not positive, a cable leads back to its own node, or a host is not attached by exactly one cable.
+    Two switches may be joined by several cables. Raises InputError where a name is used twice or unknown or a rate is
+    not positive. It also does where a cable leads back to its own node, or a host is not attached by exactly one cable.
     """
 
     name: str

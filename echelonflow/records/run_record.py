@@ -61,15 +61,21 @@ class DecisionRecord:
     """One decision: when, on what, how long it took, what it changed."""
 
     time_s: float
+    """When it was taken. From the coordinator."""
     trigger: str
+    """Events since the decision before, such as `release job/flow#0`; `expiry` where its answer ran out. From the coordinator."""
     flows: int
+    """Flows that were released and unfinished. From the snapshot."""
     groups: int
+    """EchelonFlows to which they belong. From the snapshot."""
     digest: str
-    """Hash of the snapshot's arrays: equal digests mean equal inputs."""
+    """Hash of the snapshot's arrays: equal digests mean equal inputs. From the snapshot."""
     policy_ms: float
+    """Time that the policy took. From the coordinator."""
     total_ms: float
+    """Time from the first of these events to the instructions. From the coordinator."""
     changed: tuple[tuple[str, int, str, int, float | None], ...] = ()
-    """(job, iteration, flow, dscp, rate_Bps) of every setting that changed."""
+    """(job, iteration, flow, dscp, rate in bytes/s or null) of every setting that changed. From the coordinator."""
 
 
 @dataclass(slots=True)

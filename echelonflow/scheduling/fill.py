@@ -174,10 +174,10 @@ class Hops:
 def max_min(snapshot: Snapshot, rows: Ints, weights: Floats, residual_Bps: Floats) -> Floats:
     """Weighted max-min fair rates of `rows` on what is left, which is used up.
 
-    All rates grow in proportion to `weights` (positive) until a link is full; its flows stop there and
-    the others go on (progressive filling; Bertsekas and Gallager, Data Networks, section 6.5.2). With
-    weights = remaining bytes the first stop is MADD, and the rest shares spare capacity so that flows
-    still finish together as far as they can. Returns bytes/s, one per row.
+    All rates grow in proportion to `weights` (positive) until a link is full. Its flows stop there, and the others go
+    on (progressive filling; Bertsekas and Gallager, Data Networks, section 6.5.2). With weights = remaining bytes the
+    first stop is MADD, and the rest shares spare capacity so that flows still finish together as far as they can.
+    Returns bytes/s, one per row.
     """
     hops = Hops(snapshot, rows)
     rates = np.zeros(len(rows))
@@ -309,10 +309,10 @@ def unavoidable_tardiness_s(snapshot: Snapshot) -> Floats:
 def least_tardiness_s(snapshot: Snapshot) -> Floats:
     """τ_H of each group: the least maximum tardiness it could still have if it were alone.
 
-    On every link, with V_k the bytes of the first k of its flows in order of ideal finish time d, any
-    schedule has τ >= V_k / c - (d_k - now); τ_H is the largest of these and of what is already incurred
-    (docs/design.md, "Scheduling"). Exact on one link, a lower bound on a network. Declared but unreleased bytes
-    are not counted: their release may come too late to matter.
+    On every link, let V_k be the bytes of the first k of its flows in order of ideal finish time d. Any schedule has τ
+    >= V_k / c - (d_k - now); τ_H is the largest of these and of what is already incurred (docs/design.md,
+    "Scheduling"). Exact on one link, a lower bound on a network. Declared but unreleased bytes are not counted: their
+    release may come too late to matter.
     """
     tau: Floats = snapshot.groups.incurred_tardiness_s.copy()
     _lateness(snapshot, by_ideal_finish(snapshot), snapshot.ideal_finish_s - snapshot.now_s, tau)

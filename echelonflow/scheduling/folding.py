@@ -30,13 +30,13 @@ def fold(snapshot: Snapshot, allocation: Allocation, in_force: Ints, classes: Se
 
     `in_force`: n classes that flows have now, UNDECIDED where they have none. Only flows that meet where they can be
     in each other's way (`contended`) are kept apart, so few classes go a long way; equal ranks get one class. A flow in
-    flight keeps its class or is moved down, by as little as the order demands: moved up, its new packets would
+    flight keeps its class or is moved down, by as little as the order demands. Were it moved up, its new packets would
     overtake those that wait in the lower class, which TCP takes for loss.
 
-    Where that leaves too few classes, those that are first on all their links are moved up, with nobody
-    put above the class that they leave: they are served at once, whatever they have there. What even so is beyond the
-    last class is held back at its sender if the allocation has nothing for it now, and else shares the last class. A
-    flow that is held back from the start has nothing queued, and may take any class when its time comes.
+    Where that leaves too few classes, those that are first on all their links are moved up, and nobody is put above the
+    class that they leave. So what they have there is served at once, too. What even so is beyond the last class is held
+    back at its sender if the allocation has nothing for it now, and else shares the last class. A flow that is held
+    back from the start has nothing queued, and may take any class when its time comes.
     """
     path_start, path_link = _where_contended(snapshot)
     held = _place_in_force(in_force, classes)

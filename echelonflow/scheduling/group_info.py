@@ -51,8 +51,8 @@ class GroupInfo:
 def group_info(group: Declare, network: Network, capacity_Bps: Floats, taken: Collection[tuple[str, str]]) -> GroupInfo:
     """What follows from a declaration; `capacity_Bps` is the network's, `taken` has the (job, flow) declared already.
 
-    Raises InputError where the group has no flows, a flow is declared already, has no bytes, no path, or an offset
-    or index that makes no sense, or the weight or the computing time is not one.
+    Raises InputError where the group has no flows, or a flow is declared already or has no bytes, no path, or an offset
+    or index that makes no sense. It also does where the weight or the computing time is not one.
     """
     what = f"group {group.group!r} of job {group.job!r}"
     if not group.flows:

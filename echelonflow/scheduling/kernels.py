@@ -195,7 +195,7 @@ def _fill(
     """Every stage in order shares, max-min fairly by weight, what is left; adds to `rates_Bps`.
 
     All rates of a stage are weight times one level, which rises until a link is full; its flows stop there, the
-    others go on. A link is full at level `residual / pull`, with what stopped flows take already off both: so every
+    others go on. A link is full at level `residual / pull`, with what stopped flows take already off both. So every
     flow is touched twice, a link only when flows on it start or stop. Scratch by link: `pull` and `crowd` (weight and
     number of growing flows), `changed`; the others of any content, as are `growing` by row and `flows_on` by hop.
     """

@@ -43,8 +43,8 @@ class OrderMemory:
       its lateness has by more than `drift` times its group's time alone;
     - it is older than `interval_s`, or time went back (another run).
 
-    A job that arrives or departs changes which flows are in flight, so the situations from then on are others; and
-    groups of another shape or weight under the same ids make another situation too.
+    A job that arrives or departs changes which flows are in flight, so the situations from then on are others. Groups
+    of another shape or weight under the same ids make another situation too.
     """
 
     def __init__(self, drift: float, interval_s: float) -> None:

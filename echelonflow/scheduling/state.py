@@ -50,8 +50,9 @@ RUN_COLUMNS: Mapping[str, Any] = MappingProxyType(
     {**_SHARED, **dict.fromkeys(("weight", "span_s", "alone_s", "head_s", "earliest_s", "worst_s"), np.float64)}
     | dict.fromkeys(("pending", "links"), np.int64)
 )
-"""`pending`: where the run's pending bytes begin, `links`: how many, 0 if there are none; `head_s`: earliest release less offset among released head flows, those of least offset; `earliest_s`: the same
-among all flows, which stands in until a head flow is released; `worst_s`: latest finish less offset."""
+"""`pending`: where the run's pending bytes begin; `links`: how many, 0 if there are none. `head_s`: earliest release
+less offset among released head flows, those of least offset. `earliest_s`: the same among all flows, which stands in
+until a head flow is released. `worst_s`: latest finish less offset."""
 
 COFLOW_COLUMNS: Mapping[str, Any] = MappingProxyType(
     {**_SHARED, **dict.fromkeys(("weight", "arrival_s", "finished_bytes"), np.float64)}

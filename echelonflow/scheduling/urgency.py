@@ -44,8 +44,8 @@ def group_tardiness_s(snapshot: Snapshot, *, pending: bool) -> Floats:
     """τ_H of each group (`fill.least_tardiness_s`), with or without what pending bytes add to it.
 
     Of pending flows only their sum on each link is known, and that none is due after the group's last ideal finish,
-    r + span. So with V all of the group's bytes on a link, whatever is released when, its last byte there comes at
-    now + V / c at the earliest, and τ >= now + V / c - (r + span).
+    r + span. Let V be all of the group's bytes on a link. Whatever is released when, its last byte there comes at now +
+    V / c at the earliest. So τ >= now + V / c - (r + span).
     """
     tardiness_s = least_tardiness_s(snapshot)
     if not pending:
@@ -82,8 +82,8 @@ def modified_due_s(snapshot: Snapshot) -> Floats:
     """For each flow, when its stage should end, from now: when it is due, or as soon as it can if that is later.
 
     The modified due date of Baker and Bertrand (J. Operations Management, 1982) for the sum of tardiness on one
-    machine, with the stage as the task: earliest due date first among those that can be in time, shortest first
-    among those that cannot. What a stage needs includes its group's stages before it. Positive.
+    machine, with the stage as the task. Earliest due date first among those that can be in time, shortest first among
+    those that cannot. What a stage needs includes its group's stages before it. Positive.
     """
     return np.maximum(stage_bottleneck_s(snapshot), snapshot.ideal_finish_s - snapshot.now_s)
 

@@ -1,8 +1,8 @@
 """Traffic classes and the DSCP of each.
 
 Class 0 is the top class and carries acknowledgements and control alone (they starve in any other);
-classes 1 .. 7 carry data, 1 first. DSCPs are the class selectors of RFC 2474, so that any switch
-that honours them agrees with ours: class c is CS(7 - c), and unmarked traffic (DSCP 0) is class 7.
+classes 1 .. 7 carry data, 1 first. DSCPs are the class selectors of RFC 2474, so that any switch that honours them
+agrees with ours. Class c is CS(7 - c), and unmarked traffic (DSCP 0) is class 7.
 """
 
 from __future__ import annotations

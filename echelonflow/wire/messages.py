@@ -1,8 +1,8 @@
 """What agents and the coordinator say to each other: one JSON object on a line.
 
-The same messages serve the replay agent, a real training framework and the tests. `encode` and
-`decode` are the only places that know the wire form; `decode` raises InputError for anything that is
-not one of these messages with exactly its fields, so a peer's mistake is named and not obeyed.
+The same messages serve the replay agent, a real training framework and the tests. `encode` and `decode` are the only
+places that know the wire form. `decode` raises InputError for anything that is not one of these messages with exactly
+its fields. So a peer's mistake is named and not obeyed.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ class Decide(_Message, frozen=True, tag="decide"):
 class Event(_Message, frozen=True, tag="event"):
     """To the runner: `what` has happened, `detail` says more.
 
-    "switches", "begun", "ready", "done" and "ended" are the steps of a run; "lost" and "fault" fail it; "policy"
-    says that its policy was swapped, or gave way to the one before.
+    "switches", "begun", "ready", "done" and "ended" are the steps of a run; "lost" and "fault" fail it. "policy" says
+    that its policy was swapped, or gave way to the one before.
     """
 
     what: str

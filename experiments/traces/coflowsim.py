@@ -1,13 +1,15 @@
 """The rules of CoflowSim 0.2, written anew as one policy, to tell what in its averages is rule and what is engine.
 
-`order=fair`: a flow gets an equal share of its sender's port or of its receiver's, whichever is less; what others
-leave of their shares nobody gets, so it is less than max-min fairness.
+`order=fair`: a flow gets an equal share of its sender's port or of its receiver's, whichever is less. What others leave
+of their shares nobody gets, so it is less than max-min fairness.
+
 `order=sebf` or `fifo`: Coflows in order of the bottleneck that they had on arrival, or of arrival. Each gets MADD rates
-out of what is left, unless some port that it needs is full: then it is passed over, and its flows take equal
-shares of what remains at the end. What is still free goes to single flows, Coflows with the earliest (drawn)
-deadline first; half of their alone time is taken for the mean of what is drawn. Rates stay until a Coflow comes or ends.
-Source: coflow/coflowsim, CoflowSimulator.updateRatesDynamicAlpha and FlowSimulator.fairShare. For big-switch only: paths
-are one port out and one port in.
+out of what is left, unless some port that it needs is full. Then it is passed over, and its flows take equal shares of
+what remains at the end. What is still free goes to single flows, Coflows with the earliest (drawn) deadline first; half
+of their alone time is taken for the mean of what is drawn. Rates stay until a Coflow comes or ends.
+
+Source: coflow/coflowsim, CoflowSimulator.updateRatesDynamicAlpha and FlowSimulator.fairShare. For big-switch only:
+paths are one port out and one port in.
 """
 
 from __future__ import annotations

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from results.coflows import CoflowRun
+from results.coflows import TraceRun
 from results.pictures import style
 
 
-def draw_completion(path: Path, runs: Sequence[CoflowRun]) -> None:
+def draw_completion(path: Path, runs: Sequence[TraceRun]) -> None:
     """Share of Coflows that completed within a time, on a logarithmic axis, and the slow tail enlarged beside it."""
     with style.picture(path, 3.6) as figure:
         whole, tail = figure.subplots(1, 2)

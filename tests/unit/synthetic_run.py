@@ -14,7 +14,7 @@ from echelonflow.model.arrangement import staggered
 from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
 from echelonflow.model.network import Network
 from echelonflow.records.agent_log import AgentLog, Computed, Line, Mark, Received, Sent
-from echelonflow.records.calibration import Calibration, LinkCalibration, write_calibration
+from echelonflow.records.calibration import Calibration, CalibrationAttempt, LinkMeasurement, write_calibration
 from echelonflow.records.decisions import DecisionLog
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import Manifest, write_manifest
@@ -216,14 +216,22 @@ def write_experiment(
     )  # fmt: skip
     write_manifest(folder.manifest, manifest)
     write_network(folder.network, network)
-    link = LinkCalibration(
-        kind="edge", path="h1->h2", declared_Bps=1e5, measured_Bps=0.99e5, error=-0.01, rtt_ms=0.3, rtt_loaded_ms=3.0
-    )
-    write_calibration(folder.calibration, Calibration(links=(link,), datapath="userspace", tso=True))
+    write_calibration(folder.calibration, calibration(-0.01))
     save_runs(folder.prediction, [simulate(jobs, network, policies.load(name)) for name in names])
     for run in runs:
         write_run(root, network, jobs, run)
     return root
+
+
+def calibration(*errors: float) -> Calibration:
+    """One attempt for each error, the first before run 0, the next before run 1, and so on."""
+    attempts = []
+    for run, error in enumerate(errors):
+        link = LinkMeasurement(
+            kind="edge", path="h1->h2", declared_Bps=1e5, measured_Bps=1e5 * (1 + error), error=error, rtt_ms=0.3
+        )
+        attempts.append(CalibrationAttempt(first_run=run, burst_s=0.004, links=(link,)))
+    return Calibration(datapath="userspace", tso=True, openvswitch="3.1.0", attempts=tuple(attempts))
 
 
 def write_run(root: Path, network: Network, jobs: Sequence[Job], synthetic: SyntheticRun) -> None:

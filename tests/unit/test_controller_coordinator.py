@@ -14,7 +14,7 @@ from controller.instructions import CloseLog, InstallRules, LogDecision, OpenLog
 from controller.rules import flow_rule
 from echelonflow.errors import InputError
 from echelonflow.model import topologies
-from echelonflow.model.addressing import dpid
+from echelonflow.records.events import ClientSaid, LineRefused, Logged, SwitchConnected, SwitchLost, SwitchReady
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import max_min
 from echelonflow.scheduling.policies import Policy
@@ -36,6 +36,8 @@ from echelonflow.wire.messages import (
     Setting,
     Start,
 )
+from tests.unit import coordinator_driver
+from tests.unit.coordinator_driver import decide, leave, swap
 from tests.unit.fake_switch import FakeFabric
 
 RUNNER, A, B = 1, 2, 3
@@ -86,29 +88,22 @@ def flow(name, index, src="h1", dst="h3", size_bytes=10**6):
 GROUP = Declare("job", "g", "pp", 1.0, (flow("x0", 0), flow("x1", 1)))
 
 
-def make(network):
+def make(network, load=load_policy):
     ticks = iter(range(10**6))
-    return Coordinator(KnownFabric(network), load_policy, clock=lambda: next(ticks) * 1e-3)
+    return Coordinator(KnownFabric(network), load, clock=lambda: next(ticks) * 1e-3)
 
 
 def connect_switches(coordinator, network, now_s=BEGUN_AT):
-    out = []
-    for switch in network.switches:
-        out += coordinator.switch_connected(dpid(network, switch))
-        out += coordinator.switch_ready(switch, now_s)
-    return out
+    return coordinator_driver.connect_switches(coordinator, network, now_s)
 
 
 def say(coordinator, *messages, now_s=NOW):
-    out = []
-    for client, message in messages:
-        out += coordinator.handle(message, client, now_s)
-    return out
+    return coordinator_driver.say(coordinator, *messages, now_s=now_s)
 
 
-def started(network, begin=BEGIN, groups=(GROUP,)):
+def started(network, begin=BEGIN, groups=(GROUP,), load=load_policy):
     """A coordinator in mid-run with agents A on h1 and B on h3."""
-    coordinator = make(network)
+    coordinator = make(network, load)
     connect_switches(coordinator, network)
     say(coordinator, (RUNNER, Hello("runner", "")), (RUNNER, begin), now_s=BEGUN_AT)
     say(coordinator, (A, Hello("a", "h1")), (B, Hello("b", "h3")), now_s=BEGUN_AT)
@@ -145,19 +140,42 @@ def installs(network, name_and_dscp, group=GROUP):
 def test_a_run_starts_when_agents_and_switches_are_ready(network):
     coordinator = make(network)
     assert say(coordinator, (RUNNER, Hello("runner", ""))) == []
-    assert say(coordinator, (RUNNER, BEGIN)) == [OpenLog("/decisions"), SendTo(RUNNER, Event("begun", "run0"))]
+    preamble = tuple(Logged(NOW, ClientSaid(RUNNER, message)) for message in (Hello("runner", ""), BEGIN))
+    assert say(coordinator, (RUNNER, BEGIN)) == [
+        OpenLog("/decisions", preamble),
+        SendTo(RUNNER, Event("begun", "run0")),
+    ]
     assert say(coordinator, (A, Hello("a", "h1")), (B, Hello("b", "h3")), (A, GROUP), (A, Ready()), (B, Ready())) == []
-    (reset,) = coordinator.switch_connected(1)
+    (reset,) = coordinator.handle(SwitchConnected(1), NOW)
     assert (type(reset), reset.switch) == (ResetSwitch, "s1")
-    assert coordinator.switch_ready("s1", 1.0) == []
-    coordinator.switch_connected(2)
+    assert coordinator.handle(SwitchReady("s1"), 1.0) == []
+    coordinator.handle(SwitchConnected(2), NOW)
     zero_s = 5.0 + START_DELAY_S
-    assert coordinator.switch_ready("s2", 5.0) == [
+    assert coordinator.handle(SwitchReady("s2"), 5.0) == [
         SendTo(RUNNER, Event("switches", "2")),
         SendTo(A, Start(zero_s)),
         SendTo(B, Start(zero_s)),
         SendTo(RUNNER, Event("ready", repr(zero_s))),
     ]
+
+
+def test_a_log_of_events_begins_with_switches_and_clients_as_they_are(network):
+    coordinator = make(network)
+    connect_switches(coordinator, network)
+    say(coordinator, (RUNNER, Hello("runner", "")), (RUNNER, BEGIN), (A, Hello("a", "h1")), (A, GROUP))
+    coordinator.handle(SwitchLost(2), NOW)
+    coordinator.handle(SwitchConnected(2), NOW)
+    again = Begin("run1", "by-id", "rate", 1, "/d1")
+    (opened,) = [i for i in say(coordinator, (RUNNER, again)) if isinstance(i, OpenLog)]
+    assert [logged.event for logged in opened.preamble] == [
+        SwitchConnected(1),
+        SwitchConnected(2),
+        SwitchReady("s1"),
+        ClientSaid(RUNNER, Hello("runner", "")),
+        ClientSaid(A, Hello("a", "h1")),
+        ClientSaid(RUNNER, again),
+    ]
+    assert {logged.now_s for logged in opened.preamble} == {NOW}
 
 
 def test_a_runner_that_comes_after_the_switches_hears_of_them(network):
@@ -184,7 +202,7 @@ def test_done_is_told_once_when_all_are(network):
 def test_a_release_leads_to_a_rule_then_a_setting_then_a_log_entry(network):
     coordinator = started(network)
     assert say(coordinator, (A, release("x0"))) == []
-    out = coordinator.decide(NOW)
+    out = decide(coordinator, NOW)
     assert without_log(out) == [
         installs(network, [("x0", TOP)]),
         SendTo(A, Decide((Setting("job", "x0", 0, TOP, None),))),
@@ -194,13 +212,13 @@ def test_a_release_leads_to_a_rule_then_a_setting_then_a_log_entry(network):
     assert (logged.trigger, logged.flows, logged.groups) == ("release job/x0#0", 1, 1)
     assert logged.changed == (("job", 0, "x0", TOP, None),)
     assert 0 < logged.policy_ms < logged.total_ms
-    assert coordinator.decide(NOW) == []
+    assert decide(coordinator, NOW) == []
 
 
 def test_events_of_one_wake_up_are_decided_together(network):
     coordinator = started(network)
     say(coordinator, (A, release("x0")), (A, release("x1")))
-    out = coordinator.decide(NOW)
+    out = decide(coordinator, NOW)
     assert record(out).trigger == "release job/x0#0, release job/x1#0"
     assert without_log(out) == [
         installs(network, [("x0", TOP), ("x1", SECOND)]),
@@ -211,14 +229,14 @@ def test_events_of_one_wake_up_are_decided_together(network):
 def test_only_what_changes_is_said(network):
     coordinator = started(network)
     say(coordinator, (A, release("x0")))
-    coordinator.decide(NOW)
+    decide(coordinator, NOW)
     say(coordinator, (A, release("x1")))
-    assert without_log(coordinator.decide(NOW)) == [
+    assert without_log(decide(coordinator, NOW)) == [
         installs(network, [("x1", SECOND)]),
         SendTo(A, Decide((Setting("job", "x1", 0, SECOND, None),))),
     ]
     say(coordinator, (B, finish("x0")))
-    out = coordinator.decide(NOW + 1)
+    out = decide(coordinator, NOW + 1)
     assert without_log(out) == []  # x1 stays in its class: nobody is above it
     assert record(out).trigger == "finish job/x0#0"
 
@@ -226,30 +244,30 @@ def test_only_what_changes_is_said(network):
 def test_a_flow_released_anew_always_gets_a_setting(network):
     coordinator = started(network)
     say(coordinator, (A, release("x0")))
-    coordinator.decide(NOW)
+    decide(coordinator, NOW)
     say(coordinator, (B, finish("x0", NOW + 1)), (A, release("x0", NOW + 1, iteration=1)), now_s=NOW + 1)
     # The rule of the connection is in place already.
-    assert without_log(coordinator.decide(NOW + 1)) == [SendTo(A, Decide((Setting("job", "x0", 1, TOP, None),)))]
+    assert without_log(decide(coordinator, NOW + 1)) == [SendTo(A, Decide((Setting("job", "x0", 1, TOP, None),)))]
 
 
 def test_a_connection_has_the_mark_of_its_first_unfinished_iteration(network):
     coordinator = started(network)
     say(coordinator, (A, release("x0", iteration=1)), (A, release("x0", iteration=0)))
-    out = coordinator.decide(NOW)
+    out = decide(coordinator, NOW)
     assert out[0] == installs(network, [("x0", TOP)])
     assert SendTo(A, Decide((Setting("job", "x0", 0, TOP, None), Setting("job", "x0", 1, SECOND, None)))) in out
     say(coordinator, (B, finish("x0")))
     # The next iteration is at the connection's head now: its rule follows, its setting is known.
-    assert without_log(coordinator.decide(NOW)) == [installs(network, [("x0", SECOND)])]
+    assert without_log(decide(coordinator, NOW)) == [installs(network, [("x0", SECOND)])]
 
 
 def test_progress_alone_decides_nothing(network):
     coordinator = started(network)
     say(coordinator, (A, release("x0")))
-    coordinator.decide(NOW)
+    decide(coordinator, NOW)
     assert say(coordinator, (A, Progress("job", "x0", 0, 5000))) == []
     assert not coordinator.due(NOW)
-    assert coordinator.decide(NOW) == []
+    assert decide(coordinator, NOW) == []
 
 
 def test_progress_after_the_end_is_no_fault(network):
@@ -262,13 +280,13 @@ def test_an_allocation_that_expires_is_made_again(network):
     coordinator = started(network, Begin("r", "expiring", "priority", 2, "/d"))
     assert coordinator.wake_s == math.inf
     say(coordinator, (A, release("x0")))
-    coordinator.decide(NOW)
+    decide(coordinator, NOW)
     assert coordinator.wake_s == pytest.approx(NOW + 0.5)
     assert not coordinator.due(NOW + 0.49)
-    assert coordinator.decide(NOW + 0.49) == []
-    assert record(coordinator.decide(NOW + 0.51)).trigger == "expiry"
+    assert decide(coordinator, NOW + 0.49) == []
+    assert record(decide(coordinator, NOW + 0.51)).trigger == "expiry"
     say(coordinator, (B, finish("x0", NOW + 0.6)), now_s=NOW + 0.6)
-    assert coordinator.decide(NOW + 0.6) == []
+    assert decide(coordinator, NOW + 0.6) == []
     assert coordinator.wake_s == math.inf
 
 
@@ -276,9 +294,9 @@ def test_rates_are_settings_and_pauses(network):
     coordinator = started(network, Begin("r", "by-id", "rate", 2, "/d"))
     say(coordinator, (A, release("x0")))
     capacity = network.capacity_Bps[0]
-    assert coordinator.decide(NOW)[1] == SendTo(A, Decide((Setting("job", "x0", 0, TOP, capacity),)))
+    assert decide(coordinator, NOW)[1] == SendTo(A, Decide((Setting("job", "x0", 0, TOP, capacity),)))
     say(coordinator, (A, release("x1")))
-    settings = coordinator.decide(NOW)[1].message.settings
+    settings = decide(coordinator, NOW)[1].message.settings
     assert {s.flow: s.rate_Bps for s in settings} == {"x0": capacity / 2, "x1": capacity / 2}
 
 
@@ -291,16 +309,16 @@ def seen_remaining(coordinator, monkeypatch, now_s, trigger):
         assert np.all(snapshot.sent_bytes >= 0)
         return by_id(snapshot)
 
-    monkeypatch.setattr(coordinator._run, "policy", Policy("spy", "priority", "", spy))
+    swap(coordinator, Policy("spy", "priority", "", spy), None, now_s)
     say(coordinator, trigger, now_s=now_s)
-    coordinator.decide(now_s)
+    decide(coordinator, now_s)
     return found[0][0]
 
 
 def test_bytes_sent_are_extrapolated_at_the_allocated_rate(network, monkeypatch):
     coordinator = started(network)
     say(coordinator, (A, release("x0")))
-    coordinator.decide(NOW)
+    decide(coordinator, NOW)
     say(coordinator, (A, Progress("job", "x0", 0, 100_000)), now_s=NOW + 0.2)
     left = seen_remaining(coordinator, monkeypatch, NOW + 0.25, (A, release("x1", NOW + 0.25)))
     assert left == pytest.approx(10**6 - 100_000 - 0.05 * network.capacity_Bps[0])
@@ -309,9 +327,9 @@ def test_bytes_sent_are_extrapolated_at_the_allocated_rate(network, monkeypatch)
 def test_a_report_below_the_estimate_replaces_it(network, monkeypatch):
     coordinator = started(network)
     say(coordinator, (A, release("x0")))
-    coordinator.decide(NOW)
+    decide(coordinator, NOW)
     say(coordinator, (A, release("x1", NOW + 0.5)), now_s=NOW + 0.5)
-    coordinator.decide(NOW + 0.5)
+    decide(coordinator, NOW + 0.5)
     say(coordinator, (A, Progress("job", "x0", 0, 1000)), now_s=NOW + 0.6)
     left = seen_remaining(coordinator, monkeypatch, NOW + 0.6, (B, finish("x1", NOW + 0.6)))
     assert left == pytest.approx(10**6 - 1000)
@@ -320,7 +338,7 @@ def test_a_report_below_the_estimate_replaces_it(network, monkeypatch):
 def test_the_estimate_ends_before_the_flow_does(network, monkeypatch):
     coordinator = started(network)
     say(coordinator, (A, release("x0")))
-    coordinator.decide(NOW)
+    decide(coordinator, NOW)
     assert seen_remaining(coordinator, monkeypatch, NOW + 60, (A, release("x1", NOW + 60))) == 1.0
 
 
@@ -329,9 +347,9 @@ def test_what_a_coflow_sent_is_estimated_as_its_flows_are(network, monkeypatch):
     both = Declare("job", "g", "pp", 1.0, tuple(msgspec.structs.replace(f, coflow="c") for f in GROUP.flows))
     coordinator = started(network, groups=(both,))
     say(coordinator, (A, release("x0")), (A, release("x1")))
-    coordinator.decide(NOW)
+    decide(coordinator, NOW)
     say(coordinator, (B, finish("x0", NOW + 0.1)), now_s=NOW + 0.1)
-    snapshot = coordinator._run.trial(NOW + 0.6)
+    snapshot = coordinator.trial(NOW + 0.6)
     assert snapshot.sent_bytes[0] > 100_000
     assert snapshot.coflows.sent_bytes.tolist() == [10**6 + snapshot.sent_bytes[0]]
 
@@ -339,7 +357,7 @@ def test_what_a_coflow_sent_is_estimated_as_its_flows_are(network, monkeypatch):
 def test_a_report_of_all_bytes_leaves_the_flow_its_declared_size(network):
     coordinator = started(network)
     say(coordinator, (A, release("x0")), (A, Progress("job", "x0", 0, 10**6)))
-    snapshot = coordinator._run.trial(NOW + 1)
+    snapshot = coordinator.trial(NOW + 1)
     assert (snapshot.sent_bytes.tolist(), snapshot.remaining_bytes.tolist()) == ([1e6], [1.0])
 
 
@@ -347,7 +365,7 @@ def test_equal_inputs_have_equal_digests(network):
     def first_digest(at_s):
         coordinator = started(network)
         say(coordinator, (A, release("x0", at_s)), now_s=at_s)
-        return record(coordinator.decide(at_s)).digest
+        return record(decide(coordinator, at_s)).digest
 
     assert first_digest(NOW) == first_digest(NOW)
     assert first_digest(NOW) != first_digest(NOW + 1)
@@ -359,7 +377,7 @@ def test_what_is_decided_is_what_packets_carry(network):
     say(coordinator, (RUNNER, Hello("runner", "")), (RUNNER, BEGIN), (A, Hello("a", "h1")), (B, Hello("b", "h3")))
     say(coordinator, (A, GROUP), (A, Ready()), (B, Ready()), now_s=BEGUN_AT)
     say(coordinator, (A, release("x0")), (A, release("x1")))
-    fabric.enact(coordinator.decide(NOW))
+    fabric.enact(decide(coordinator, NOW))
     assert fabric.tcp("h1", "h3", 10_000, 5001)[2].dscp == TOP
     assert fabric.tcp("h1", "h3", 10_001, 5001)[2].dscp == SECOND
     before = fabric.tcp("h1", "h3", 10_002, 5001)[2].dscp
@@ -436,7 +454,7 @@ def test_a_second_release_is_refused_and_the_first_stands(network):
     coordinator = started(network)
     say(coordinator, (A, release("x0")))
     refused(coordinator, A, release("x0"), "released already")
-    assert record(coordinator.decide(NOW)).flows == 1
+    assert record(decide(coordinator, NOW)).flows == 1
 
 
 def test_nothing_is_released_before_the_start(network):
@@ -469,7 +487,7 @@ def test_a_second_finish_is_refused_and_late_reports_are_of_no_account(network):
 
 def test_a_line_that_is_no_message_is_refused(network):
     coordinator = started(network)
-    assert coordinator.refuse(A, "not JSON") == [
+    assert coordinator.handle(LineRefused(A, "not JSON"), NOW) == [
         SendTo(A, Fault("not JSON")),
         SendTo(RUNNER, Event("fault", "a on h1: not JSON")),
     ]
@@ -481,14 +499,14 @@ def test_a_line_that_is_no_message_is_refused(network):
 def test_a_policy_that_fails_is_reported_once_and_not_asked_again(network, policy, words):
     coordinator = started(network, Begin("r", policy, "priority", 2, "/d"))
     say(coordinator, (A, release("x0")))
-    (told,) = coordinator.decide(NOW)
+    (told,) = decide(coordinator, NOW)
     assert told.client == RUNNER
     assert told.message.what == "fault"
     assert policy in told.message.detail
     assert words in told.message.detail
     say(coordinator, (A, release("x1")))
     assert not coordinator.due(NOW)
-    assert coordinator.decide(NOW) == []
+    assert decide(coordinator, NOW) == []
 
 
 # Losses and ends
@@ -496,42 +514,42 @@ def test_a_policy_that_fails_is_reported_once_and_not_asked_again(network, polic
 
 def test_an_agent_that_leaves_before_it_is_done_is_lost(network):
     coordinator = started(network)
-    assert coordinator.disconnected(B) == [SendTo(RUNNER, Event("lost", "h3"))]
+    assert leave(coordinator, B, NOW) == [SendTo(RUNNER, Event("lost", "h3"))]
 
 
 def test_an_agent_that_leaves_when_done_is_not_lost(network):
     coordinator = started(network)
     say(coordinator, (B, Done()))
-    assert coordinator.disconnected(B) == []
-    assert coordinator.disconnected(99) == []
+    assert leave(coordinator, B, NOW) == []
+    assert leave(coordinator, 99, NOW) == []
 
 
 def test_an_agent_of_the_last_run_may_leave_in_the_next(network):
     coordinator = started(network)
     say(coordinator, (A, Done()), (B, Done()), (RUNNER, End()), (RUNNER, BEGIN))
-    assert coordinator.disconnected(A) == []
+    assert leave(coordinator, A, NOW) == []
 
 
 def test_a_switch_that_leaves_in_mid_run_is_lost(network):
     coordinator = started(network)
-    assert coordinator.switch_lost(2) == [SendTo(RUNNER, Event("lost", "switch s2"))]
+    assert coordinator.handle(SwitchLost(2), NOW) == [SendTo(RUNNER, Event("lost", "switch s2"))]
     coordinator = make(network)
     say(coordinator, (RUNNER, Hello("runner", "")))
-    assert coordinator.switch_lost(2) == []
+    assert coordinator.handle(SwitchLost(2), NOW) == []
 
 
 def test_a_switch_that_is_not_of_the_network_is_reported(network):
     coordinator = started(network)
-    (told,) = coordinator.switch_connected(77)
+    (told,) = coordinator.handle(SwitchConnected(77), NOW)
     assert told.message.what == "fault"
     assert "77" in told.message.detail
-    assert coordinator.switch_lost(77) == []
+    assert coordinator.handle(SwitchLost(77), NOW) == []
 
 
 def test_the_end_takes_back_rules_and_state(network):
     coordinator = started(network)
     say(coordinator, (A, release("x0")))
-    coordinator.decide(NOW)
+    decide(coordinator, NOW)
     switch, rule = flow_rule(network, GROUP.flows[0], TOP)
     taken_back = [InstallRules(switch, remove=(rule,)), CloseLog()]
     assert say(coordinator, (RUNNER, End())) == [*taken_back, SendTo(RUNNER, Event("ended", "run0"))]
@@ -542,8 +560,8 @@ def test_the_end_takes_back_rules_and_state(network):
 def test_with_the_runner_goes_the_run(network):
     coordinator = started(network)
     say(coordinator, (A, release("x0")))
-    coordinator.decide(NOW)
-    assert [type(i) for i in coordinator.disconnected(RUNNER)] == [InstallRules, CloseLog]
+    decide(coordinator, NOW)
+    assert [type(i) for i in leave(coordinator, RUNNER, NOW)] == [InstallRules, CloseLog]
     assert say(coordinator, (8, Hello("runner", "")))[0] == SendTo(8, Event("switches", "2"))
 
 
@@ -551,6 +569,7 @@ def test_a_second_begin_forgets_the_first(network):
     coordinator = started(network)
     say(coordinator, (A, release("x0")))
     out = say(coordinator, (RUNNER, Begin("run1", "by-id", "rate", 2, "/d1")))
-    assert out == [CloseLog(), OpenLog("/d1"), SendTo(RUNNER, Event("begun", "run1"))]
+    assert [type(i) for i in out] == [CloseLog, OpenLog, SendTo]
+    assert (out[1].path, out[2]) == ("/d1", SendTo(RUNNER, Event("begun", "run1")))
     assert not coordinator.due(NOW)
-    refused(coordinator, A, release("x0"), "not declared")
+    refused(coordinator, A, release("x0"), "not started")

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from controller.policy_process import PolicyProcess, load_apart
+from controller.policy_process import PolicyProcess, load_isolated
 from controller.trial import trial_snapshot
 from echelonflow.errors import InputError, PolicyError
 from echelonflow.model import topologies
@@ -44,7 +44,7 @@ def wait(descriptor, *, write, limit_s):
 
 def load(path, body):
     path.write_text(HEAD + body)
-    return load_apart(policies.load, wait, wait, deadline_s=0.5)(str(path))
+    return load_isolated(policies.load, wait, wait, deadline_s=0.5)(str(path))
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def alive(pid):
 
 def test_a_policy_in_a_process_answers_as_one_loaded_here_does(path, snapshot, capfd):
     policy = load(path, "ENFORCER = 'rate'\n" + GOOD)
-    assert (policy.enforcer, policy.apart) == ("rate", True)
+    assert (policy.enforcer, policy.isolated) == ("rate", True)
     here = policies.load(str(path))(snapshot)
     for _ in range(3):
         there = policy(snapshot)
@@ -80,7 +80,7 @@ def test_a_policy_in_a_process_answers_as_one_loaded_here_does(path, snapshot, c
 
 
 def test_policies_of_our_own_stay_here():
-    assert not load_apart(policies.load, wait, wait)("fair").apart
+    assert not load_isolated(policies.load, wait, wait)("fair").isolated
 
 
 @pytest.mark.parametrize("body", list(BAD))

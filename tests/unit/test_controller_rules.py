@@ -12,6 +12,7 @@ from controller.fabric import KnownFabric
 from controller.rules import LAST_DATA_PORT, base_rules, flow_rule, port_blocks
 from echelonflow.model import topologies
 from echelonflow.model.addressing import dpid, host_address, switch_ports
+from echelonflow.records.events import SwitchConnected
 from echelonflow.wire.classes import CONTROL_CLASS, DEFAULT_CLASS, dscp_of_class
 from echelonflow.wire.declare import DATA_PORT, FIRST_SOURCE_PORT
 from echelonflow.wire.messages import FlowDeclaration
@@ -30,7 +31,7 @@ def fabric(request):
     network = topologies.build(*request.param)
     coordinator, fabric = Coordinator(KnownFabric(network)), FakeFabric(network)
     for switch in network.switches:
-        fabric.enact(coordinator.switch_connected(dpid(network, switch)))
+        fabric.enact(coordinator.handle(SwitchConnected(dpid(network, switch)), 0.0))
     return fabric
 
 

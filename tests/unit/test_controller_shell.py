@@ -11,6 +11,7 @@ from controller.coordinator import Coordinator
 from controller.fabric import KnownFabric
 from echelonflow.model import topologies
 from echelonflow.records.decisions import read_decisions
+from echelonflow.records.events import SwitchConnected
 from echelonflow.wire.messages import Begin, Decide, Declare, FlowDeclaration, Hello, Ready, Release, decode, encode
 
 RUNNER, AGENT = 1, 2
@@ -81,7 +82,7 @@ def shell(tmp_path, events):
 
 
 def shell_rules(shell):
-    return len(shell.coordinator.switch_connected(1)[0].rules)
+    return len(shell.coordinator.handle(SwitchConnected(1), 0.0)[0].rules)
 
 
 def hear(shell, client, *messages):
@@ -90,7 +91,7 @@ def hear(shell, client, *messages):
 
 
 def releases(shell):
-    zero_s = shell.coordinator._run.zero_s
+    zero_s = shell.coordinator._run.session.zero_s
     return [Release("job", f"f{i}", 0, zero_s) for i in range(2)]
 
 
@@ -108,11 +109,11 @@ def test_messages_of_one_round_lead_to_one_decision_rules_first(shell, events, t
 
 
 def test_a_fault_of_the_coordinator_itself_is_told_to_the_runner(shell, events, monkeypatch):
-    def stumble(_now_s):
+    def stumble(_policy, _now_s):
         raise KeyError("stumbled")
 
     hear(shell, AGENT, *releases(shell))
-    monkeypatch.setattr(shell.coordinator, "decide", stumble)
+    monkeypatch.setattr(shell.coordinator._run.books, "ask", stumble)
     shell.framework.spawned[0]()
     (told,) = events
     assert told.what == "fault"

@@ -8,13 +8,22 @@ import pickle
 import msgspec
 import pytest
 
+from controller import asking
 from controller.instructions import AskPolicy, ClosePolicy, InstallRules, LogDecision, ResetSwitch, SendTo
 from controller.rules import flow_rule
 from echelonflow.errors import InputError, PolicyError, RunError
 from echelonflow.model.addressing import dpid
+from echelonflow.records.events import (
+    ControllerFailed,
+    PolicyFailed,
+    StandingOrdered,
+    SwitchConnected,
+    SwitchLost,
+)
 from echelonflow.scheduling.policies import Policy
 from echelonflow.wire.classes import dscp_of_class
 from echelonflow.wire.messages import Decide, Declare, Event, Hello, Ready, Release, Setting, Start
+from tests.unit.coordinator_driver import decide, leave, swap
 from tests.unit.test_controller_coordinator import (
     BEGIN,
     BEGUN_AT,
@@ -49,18 +58,18 @@ def failing(snapshot):
     raise PolicyError("policy failing: will not")
 
 
-NOT_BOOKS = ("policy", "fabric", "clock", "guard", "connected", "previous")
+NOT_BOOKS = ("_fabric", "_clock", "_number", "_connected")
 THIRD = dscp_of_class(3)
 BACKWARDS = Policy("backwards", "priority", "", by_id_backwards)
 FAILING = Policy("failing", "priority", "", failing)
-APART = Policy("apart", "priority", "", by_id_backwards, apart=True)
+ISOLATED = Policy("isolated", "priority", "", by_id_backwards, isolated=True)
 FIRST = load_policy("by-id")
 
 
 def in_flight(network):
     coordinator = started(network)
     say(coordinator, (A, release("x0")), (A, release("x1")))
-    coordinator.decide(NOW)
+    decide(coordinator, NOW)
     return coordinator
 
 
@@ -70,9 +79,9 @@ def decided_settings(instructions):
 
 def test_a_swap_applies_to_flows_in_flight_at_once(network):
     coordinator = in_flight(network)
-    assert coordinator.swap(BACKWARDS, None) == [SendTo(RUNNER, Event("policy", "swapped to backwards"))]
+    assert swap(coordinator, BACKWARDS, None, NOW) == [SendTo(RUNNER, Event("policy", "swapped to backwards"))]
     assert coordinator.due(NOW)
-    out = coordinator.decide(NOW)
+    out = decide(coordinator, NOW)
     assert decided_settings(out) == {"x0": THIRD}  # now behind x1, with the fewest changes
     assert record(out).trigger == "policy"
     assert coordinator.status(NOW)["run"]["policy"] == "backwards"
@@ -80,29 +89,29 @@ def test_a_swap_applies_to_flows_in_flight_at_once(network):
 
 def test_a_swap_brings_the_policys_own_enforcer_unless_one_is_named(network):
     coordinator = in_flight(network)
-    coordinator.swap(dataclasses.replace(BACKWARDS, enforcer="rate"), None)
-    (decide,) = [i.message for i in coordinator.decide(NOW) if isinstance(i, SendTo)]
-    assert all(s.rate_Bps is not None for s in decide.settings)
-    coordinator.swap(dataclasses.replace(BACKWARDS, enforcer="rate"), "priority")
-    (decide,) = [i.message for i in coordinator.decide(NOW) if isinstance(i, SendTo)]
-    assert all(s.rate_Bps is None for s in decide.settings)
+    swap(coordinator, dataclasses.replace(BACKWARDS, enforcer="rate"), None, NOW)
+    (told,) = [i.message for i in decide(coordinator, NOW) if isinstance(i, SendTo)]
+    assert all(s.rate_Bps is not None for s in told.settings)
+    swap(coordinator, dataclasses.replace(BACKWARDS, enforcer="rate"), "priority", NOW)
+    (told,) = [i.message for i in decide(coordinator, NOW) if isinstance(i, SendTo)]
+    assert all(s.rate_Bps is None for s in told.settings)
     with pytest.raises(InputError, match="unknown enforcer 'magic'"):
-        coordinator.swap(BACKWARDS, "magic")
+        swap(coordinator, BACKWARDS, "magic", NOW)
 
 
 def test_without_a_run_nothing_is_swapped(network):
     coordinator = make(network)
     with pytest.raises(RunError, match="no run is in progress"):
-        coordinator.swap(BACKWARDS, None)
+        swap(coordinator, BACKWARDS, None, NOW)
     with pytest.raises(RunError, match="no run is in progress"):
         coordinator.trial(NOW)
 
 
 def test_a_swapped_policy_that_fails_gives_way_to_the_one_before(network):
     coordinator = in_flight(network)
-    coordinator.swap(FAILING, None)
-    assert coordinator.decide(NOW) == [SendTo(RUNNER, Event("policy", "fell back to by-id: policy failing: will not"))]
-    out = coordinator.decide(NOW)
+    swap(coordinator, FAILING, None, NOW)
+    assert decide(coordinator, NOW) == [SendTo(RUNNER, Event("policy", "fell back to by-id: policy failing: will not"))]
+    out = decide(coordinator, NOW)
     assert record(out).trigger == "fallback"
     assert (coordinator.counters.swaps, coordinator.counters.fallbacks) == (1, 1)
     assert not coordinator.status(NOW)["run"]["failed"]
@@ -110,28 +119,28 @@ def test_a_swapped_policy_that_fails_gives_way_to_the_one_before(network):
 
 def test_the_last_resort_is_fair_and_its_failure_the_end(network, monkeypatch):
     coordinator = in_flight(network)
-    coordinator.swap(FAILING, None)
-    coordinator.swap(FAILING, None)
+    swap(coordinator, FAILING, None, NOW)
+    swap(coordinator, FAILING, None, NOW)
     for policy in ("failing", "fair"):
-        coordinator.decide(NOW)
+        decide(coordinator, NOW)
         assert coordinator.status(NOW)["run"]["policy"] == policy
-    assert without_log(coordinator.decide(NOW))  # fair decides
-    monkeypatch.setattr(coordinator._run, "policy", dataclasses.replace(FAILING, name="fair"))
-    coordinator._run.note("test")
-    (told,) = coordinator.decide(NOW)
+    assert without_log(decide(coordinator, NOW))  # fair decides
+    monkeypatch.setattr(coordinator._run.session, "_policy", dataclasses.replace(FAILING, name="fair"))
+    say(coordinator, (3, finish("x0")))
+    (told,) = decide(coordinator, NOW)
     assert told.message.what == "fault"
 
 
 def test_a_policy_elsewhere_is_asked_and_the_world_goes_on(network):
     coordinator = in_flight(network)
-    coordinator.swap(APART, "rate")
-    (ask,) = coordinator.decide(NOW)
+    swap(coordinator, ISOLATED, "rate", NOW)
+    (ask,) = decide(coordinator, NOW)
     assert isinstance(ask, AskPolicy)
     assert ask.question.snapshot.flows == 2
     # While it thinks, one flow ends; nothing else is asked in the meantime.
     say(coordinator, (3, finish("x0")))
     assert not coordinator.due(NOW)
-    out = coordinator.answered(ask.question, APART(ask.question.snapshot))
+    out = coordinator.handle(asking.ask(ask.question), NOW)
     assert set(decided_settings(out)) == {"x1"}
     assert record(out).trigger == "policy"
     assert coordinator.due(NOW)  # the end of x0 is yet to be decided on
@@ -139,42 +148,43 @@ def test_a_policy_elsewhere_is_asked_and_the_world_goes_on(network):
 
 def test_an_answer_that_was_overtaken_by_a_swap_is_of_no_account(network):
     coordinator = in_flight(network)
-    coordinator.swap(APART, None)
-    (ask,) = coordinator.decide(NOW)
-    coordinator.swap(BACKWARDS, None)
-    assert coordinator.answered(ask.question, APART(ask.question.snapshot)) == []
-    assert coordinator.answered(ask.question, PolicyError("too late")) == []
+    swap(coordinator, ISOLATED, None, NOW)
+    (ask,) = decide(coordinator, NOW)
+    swap(coordinator, BACKWARDS, None, NOW)
+    assert coordinator.handle(asking.ask(ask.question), NOW) == []
+    assert coordinator.handle(PolicyFailed(ask.question.number, "too late"), NOW) == []
     assert coordinator.status(NOW)["run"]["policy"] == "backwards"
 
 
 def test_processes_of_policies_are_closed_when_of_no_more_use(network):
     coordinator = in_flight(network)
-    coordinator.swap(APART, None)
-    assert ClosePolicy(APART) not in coordinator.swap(BACKWARDS, None)  # there is one to go back to
-    assert ClosePolicy(APART) in coordinator.swap(FIRST, None)
-    coordinator.swap(APART, None)
-    (ask,) = coordinator.decide(NOW)
-    assert coordinator.answered(ask.question, PolicyError("slow"))[0] == ClosePolicy(APART)
-    coordinator.swap(APART, None)
-    assert ClosePolicy(APART) in coordinator.disconnected(RUNNER)
+    swap(coordinator, ISOLATED, None, NOW)
+    assert ClosePolicy(ISOLATED) not in swap(coordinator, BACKWARDS, None, NOW)  # there is one to go back to
+    assert ClosePolicy(ISOLATED) in swap(coordinator, FIRST, None, NOW)
+    swap(coordinator, ISOLATED, None, NOW)
+    (ask,) = decide(coordinator, NOW)
+    assert coordinator.handle(PolicyFailed(ask.question.number, "slow"), NOW)[0] == ClosePolicy(ISOLATED)
+    swap(coordinator, ISOLATED, None, NOW)
+    assert ClosePolicy(ISOLATED) in leave(coordinator, RUNNER, NOW)
 
 
 def test_a_begun_policy_elsewhere_that_fails_still_fails_the_run(network):
-    coordinator = started(network)
-    coordinator._run.policy = APART
+    coordinator = started(network, load=lambda _text: ISOLATED)
     say(coordinator, (A, release("x0")))
-    (ask,) = coordinator.decide(NOW)
-    assert coordinator.answered(ask.question, PolicyError("slow")) == [SendTo(RUNNER, Event("fault", "slow"))]
+    (ask,) = decide(coordinator, NOW)
+    assert coordinator.handle(PolicyFailed(ask.question.number, "slow"), NOW) == [
+        SendTo(RUNNER, Event("fault", "slow"))
+    ]
 
 
 # A standing run
 
 
-def standing(network):
+def standing(network, policy=FIRST):
     coordinator = make(network)
     connect_switches(coordinator, network)
-    coordinator.stand(FIRST, BEGUN_AT)
-    zero_s = coordinator._run.zero_s
+    coordinator.handle(StandingOrdered(policy.name), BEGUN_AT, policy)
+    zero_s = coordinator._run.session.zero_s
     assert say(coordinator, (A, Hello("trainer", "h1")), (A, GROUP), (A, Ready())) == [SendTo(A, Start(zero_s))]
     return coordinator
 
@@ -182,20 +192,20 @@ def standing(network):
 def test_clients_without_a_runner_are_served(network):
     coordinator = standing(network)
     say(coordinator, (A, release("x0")))
-    out = coordinator.decide(NOW)
+    out = decide(coordinator, NOW)
     assert SendTo(A, Decide((Setting("job", "x0", 0, TOP, None),))) in out
 
 
 def test_a_client_that_leaves_takes_its_jobs_along(network):
     coordinator = standing(network)
     say(coordinator, (A, release("x0")))
-    coordinator.decide(NOW)
+    decide(coordinator, NOW)
     switch, rule = flow_rule(network, GROUP.flows[0], TOP)
-    assert coordinator.disconnected(A) == [InstallRules(switch, remove=(rule,))]
+    assert leave(coordinator, A, NOW) == [InstallRules(switch, remove=(rule,))]
     assert coordinator.status(NOW)["run"]["groups"] == 0
     # And the same again from the beginning.
     assert say(coordinator, (4, Hello("trainer", "h1")), (4, GROUP), (4, Release("job", "x0", 0, NOW))) == []
-    assert decided_settings(coordinator.decide(NOW)) == {"x0": TOP}
+    assert decided_settings(decide(coordinator, NOW)) == {"x0": TOP}
 
 
 def test_a_runner_interrupts_what_stands_and_it_comes_back(network):
@@ -203,22 +213,21 @@ def test_a_runner_interrupts_what_stands_and_it_comes_back(network):
     say(coordinator, (RUNNER, Hello("runner", "")))
     say(coordinator, (RUNNER, BEGIN))
     assert coordinator.status(NOW)["run"]["name"] == BEGIN.run
-    coordinator.disconnected(RUNNER)
+    leave(coordinator, RUNNER, NOW)
     assert coordinator.status(NOW)["run"]["name"] == "standing"
 
 
 def test_a_standing_run_outlives_its_policy(network):
-    coordinator = standing(network)
-    coordinator._run.policy = FAILING
+    coordinator = standing(network, FAILING)
     say(coordinator, (A, release("x0")))
-    coordinator.decide(NOW)
+    decide(coordinator, NOW)
     assert coordinator.status(NOW)["run"]["policy"] == "fair"
-    assert isinstance(coordinator.decide(NOW)[-1], LogDecision)
+    assert isinstance(decide(coordinator, NOW)[-1], LogDecision)
 
 
 def books_bytes(coordinator):
     """How much the run's books hold, pickled: every table, set and list of them."""
-    return len(pickle.dumps({k: v for k, v in vars(coordinator._run).items() if k not in NOT_BOOKS}))
+    return len(pickle.dumps({k: v for k, v in vars(coordinator._run.books).items() if k not in NOT_BOOKS}))
 
 
 def replay_both(coordinator, iteration):
@@ -234,7 +243,7 @@ def test_the_books_of_a_long_standing_run_stay_bounded(network):
     def serve(iterations):
         for iteration in iterations:
             replay_both(coordinator, iteration)
-            coordinator.decide(NOW)
+            decide(coordinator, NOW)
         return books_bytes(coordinator)
 
     after_few = serve(range(50))
@@ -245,7 +254,7 @@ def test_events_that_nobody_decides_on_do_not_pile_up(network):
     """A run whose policy has failed hears on until it ends."""
     coordinator = started(network)
     replay_both(coordinator, 0)
-    coordinator.fail("for the test")
+    coordinator.handle(ControllerFailed("for the test"), NOW)
     before = books_bytes(coordinator)
     for iteration in range(1, 200):
         replay_both(coordinator, iteration)
@@ -258,22 +267,22 @@ def test_events_that_nobody_decides_on_do_not_pile_up(network):
 def test_a_switch_that_comes_back_gets_the_rules_of_flows_in_force(network):
     coordinator = in_flight(network)
     switch, rule = flow_rule(network, GROUP.flows[0], TOP)
-    coordinator.switch_lost(dpid(network, switch))
-    (reset,) = coordinator.switch_connected(dpid(network, switch))
+    coordinator.handle(SwitchLost(dpid(network, switch)), NOW)
+    (reset,) = coordinator.handle(SwitchConnected(dpid(network, switch)), NOW)
     assert isinstance(reset, ResetSwitch)
     assert rule in reset.rules
     assert len([r for r in reset.rules if r.priority == rule.priority]) == 2
-    (other,) = coordinator.switch_connected(dpid(network, "s2"))
+    (other,) = coordinator.handle(SwitchConnected(dpid(network, "s2")), NOW)
     assert rule not in other.rules
 
 
 def test_marks_decided_while_a_switch_was_away_are_there_when_it_is_back(network):
     coordinator = in_flight(network)
     switch, _ = flow_rule(network, GROUP.flows[0], TOP)
-    coordinator.switch_lost(dpid(network, switch))
-    coordinator.swap(BACKWARDS, None)
-    coordinator.decide(NOW)
-    (reset,) = coordinator.switch_connected(dpid(network, switch))
+    coordinator.handle(SwitchLost(dpid(network, switch)), NOW)
+    swap(coordinator, BACKWARDS, None, NOW)
+    decide(coordinator, NOW)
+    (reset,) = coordinator.handle(SwitchConnected(dpid(network, switch)), NOW)
     assert flow_rule(network, GROUP.flows[0], THIRD)[1] in reset.rules
 
 

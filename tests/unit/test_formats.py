@@ -10,9 +10,10 @@ import pytest
 from pydantic import ValidationError
 
 from echelon.experiment import schema as experiments_schema
-from echelon.experiment.import_jobs import import_files, options_from_text
+from echelon.experiment.import_jobs import GIVEN, import_files
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Job, derived_offsets, from_dict, to_dict
+from echelonflow.options import bind_text
 from echelonflow.records.placed_job import PlacedJob as PlacedJobRecord
 from tests.unit.format_files import PIPEDREAM, valid_files, write
 from tests.unit.test_cli import echelon
@@ -108,10 +109,16 @@ def test_a_job_file_at_fault_is_refused_with_the_place(tmp_path, change, words):
 
 
 def test_options_of_the_command_line_become_what_the_format_takes():
-    texts = {"ranks": "4", "tick": "10 us", "gather_size": "total"}
-    assert options_from_text("astra-sim", texts) == {"ranks": 4, "tick": "10 us", "gather_size": "total"}
-    assert options_from_text("kineto", {"symmetric": "true", "step": "5"}) == {"symmetric": True, "step": "5"}
-    assert options_from_text("chakra", {"flops": "1e12"}) == {"flops": 1e12}
+    def typed(name, texts):
+        return bind_text(formats.load(name).read, texts, given=GIVEN)
+
+    assert typed("astra-sim", {"ranks": "4", "tick": "10 us", "gather_size": "total"}) == {
+        "ranks": 4, "tick_s": pytest.approx(1e-5), "gather_size": "total",
+    }  # fmt: skip
+    assert typed("kineto", {"symmetric": "true", "step": "5"}) == {"symmetric": True, "step": "5"}
+    assert typed("chakra", {"flops": "1e12"}) == {"flops": 1e12}
+    with pytest.raises(InputError, match=r"ranks: '4\.5' is not a whole number"):
+        typed("astra-sim", {"ranks": "4.5"})
 
 
 @pytest.mark.parametrize(

@@ -85,5 +85,5 @@ def test_impossible_networks_are_refused_by_name(cables, message):
 def test_unknown_topology_and_options_are_named():
     with pytest.raises(InputError, match="there is: big-switch, dumbbell, leaf-spine, single-switch"):
         topologies.build("ring", {})
-    with pytest.raises(InputError, match="unknown option speed"):
+    with pytest.raises(InputError, match="topology single-switch: speed: unknown key"):
         topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e6, "speed": 1})

@@ -48,7 +48,7 @@ def outcomes(job):
 @pytest.mark.parametrize("seed", range(12))
 def test_one_group_delays_its_job_by_no_more_than_its_tardiness(seed):
     """If all flows are one group with derived offsets, every step starts at most the tardiness later than without a
-    network (by induction along the DAG): the sense in which Property 1 holds for every order."""
+    network. (Proof by induction along the DAG.) That is the sense in which Property 1 holds for every order."""
     rng = random.Random(seed)
     options = {
         "stages": 2,

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from echelonflow.errors import InputError
+from echelonflow.records.calibration import write_calibration
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.outcome import read_outcome
 from echelonflow.records.plan import read_plan
@@ -23,7 +24,7 @@ from results.lanes import lanes
 from results.read_run import last_marks, read_run
 from results.table import summary_table
 from simulator.fluid import simulate
-from tests.unit.synthetic_run import paper_job, paper_network, synthetic_run, write_experiment
+from tests.unit.synthetic_run import calibration, paper_job, paper_network, synthetic_run, write_experiment
 
 NAMES = ["fair", "coflow(grouping=group)", "echelonflow"]
 
@@ -198,12 +199,21 @@ def test_a_run_that_never_started_and_one_that_is_missing(tmp_path):
 
 def test_a_network_that_is_not_the_declared_one_makes_all_runs_invalid(tmp_path):
     root = experiment(tmp_path / "run")
-    calibration = json.loads((root / "calibration.json").read_text())
-    calibration["links"][0]["error"] = 0.05
-    (root / "calibration.json").write_text(json.dumps(calibration))
+    write_calibration(root / "calibration.json", calibration(0.05))
     summary = analyse(root, pictures=False)
     assert not summary.valid
     assert all(r.valid_runs == 0 and r.iteration_s is None for r in summary.results)
+
+
+def test_only_runs_made_while_links_were_off_are_invalid(tmp_path):
+    root = experiment(tmp_path / "run")
+    write_calibration(root / "calibration.json", calibration(0.0, -0.05, 0.01))
+    summary = analyse(root, pictures=False)
+    assert [run.valid for run in summary.runs] == [True, False, True]
+    assert "carried -5.0% of what they declare" in summary.runs[1].reasons[0]
+    report = (root / "report.html").read_text()
+    assert "Measured 3 times" in report
+    assert "4.00 ms of its rate at once" in report
 
 
 def test_nothing_ran_at_all(tmp_path):

@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 from echelonflow.scheduling import policies
-from results.metrics import FlowRow, GroupRow, IterationRow, flow_rows, group_rows, iteration_rows, write_csv
+from results.columns import write_csv
+from results.metrics import FlowRow, GroupRow, IterationRow, flow_rows, group_rows, iteration_rows
 from results.statistics import estimate, quantile
 from simulator.fluid import simulate
 from tests.unit.synthetic_run import paper_job, paper_network

@@ -9,12 +9,11 @@ import msgspec
 import pytest
 
 from echelonflow.errors import InputError
-from echelonflow.records.calibration import Calibration, LinkCalibration
 from echelonflow.records.outcome import CaptureCounts, ClassCounters, Load
 from results.fidelity import measure
 from results.flows import RunClock, flow_packets
 from results.verdict import Limits, judge, judge_calibration, judge_completeness
-from tests.unit.synthetic_run import paper_job, paper_network, synthetic_run
+from tests.unit.synthetic_run import calibration, paper_job, paper_network, synthetic_run
 from tests.unit.test_results_flows import NAME, capture
 
 
@@ -150,16 +149,11 @@ def test_limits_can_be_changed_and_are_checked(good):
 
 
 def test_calibration():
-    def judged(error):
-        link = LinkCalibration(
-            kind="edge", path="h1->h2", declared_Bps=1e6, measured_Bps=1e6 * (1 + error), error=error, rtt_ms=0.1
-        )
-        return judge_calibration(Calibration(links=(link,), datapath="userspace", tso=True), Limits())
-
-    assert "-3.1%" in judged(-0.031)[0]
-    assert judged(0.029) == []
-    assert judged(math.nan) != []
-    assert judge_calibration(None, Limits()) != []
+    found = calibration(-0.031, 0.029, math.nan)
+    assert "-3.1%" in judge_calibration(found, 0, Limits())[0]
+    assert judge_calibration(found, 1, Limits()) == []
+    assert judge_calibration(found, 2, Limits()) != []
+    assert judge_calibration(None, 0, Limits()) != []
 
 
 def test_missing_runs_are_named():

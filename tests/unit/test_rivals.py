@@ -250,8 +250,8 @@ def test_aalo_stays_valid_where_nothing_can_cross():
         ("aalo(first_bytes=0)", "first_bytes is 0.0; the first queue must hold more than a byte"),
         ("aalo(first_bytes=nan)", "first_bytes is nan"),
         ("aalo(factor=1)", "factor is 1.0; each queue must reach further"),
-        ("coflow(order=best)", "order is 'best'; it must be one of sebf, fifo, scf, ncf, lcf"),
-        ("random-order(seed=x)", "seed is 'x'; it must be a int"),
+        ("coflow(order=best)", "order: 'best' is not one of sebf, fifo, scf, ncf, lcf"),
+        ("random-order(seed=x)", "seed: 'x' is not a whole number"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_before_anything_runs(text, words):

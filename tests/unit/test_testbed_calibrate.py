@@ -11,8 +11,9 @@ import time
 import pytest
 
 from echelonflow.model.topologies import dumbbell, leaf_spine, single_switch
-from echelonflow.records.calibration import LinkCalibration
 from testbed import calibrate, probe
+from tests.unit.test_records_calibration import link
+from tests.waiting import started
 
 NETWORKS = {
     "single-switch": single_switch.build(hosts=3, rate_bps=100e6),
@@ -45,13 +46,12 @@ def test_a_link_faster_than_its_hosts_is_held_to_what_the_hosts_can_send():
     assert fabric.expected_Bps == pytest.approx(network.capacity_Bps[0])
 
 
-def test_an_error_beyond_the_limit_is_not_ok():
+def test_the_error_is_a_share_of_what_is_declared():
     trial = calibrate.trials(NETWORKS["single-switch"])[0]
     sent = [{"rtt_s": 0.0002, "rtt_loaded_s": 0.004}]
     received = [{"received_bytes": trial.expected_Bps * 0.96, "span_s": 1.0}]
-    entry = calibrate._summary(trial, received, sent, max_error=0.03)
+    entry = calibrate._summary(trial, received, sent)
     assert entry.error == pytest.approx(-0.04)
-    assert entry.ok is False
     assert entry.rtt_ms == pytest.approx(0.2)
 
 
@@ -63,13 +63,9 @@ def test_an_error_beyond_the_limit_is_not_ok():
 def test_a_link_that_is_off_is_measured_again_and_longer(monkeypatch, errors, attempts, reported):
     asked = []
 
-    def measured(net, trial, start_s, max_error, lasting):
+    def measured(net, trial, start_s, lasting):
         asked.append(lasting)
-        error = errors[len(asked) - 1]
-        return LinkCalibration(
-            kind=trial.link.kind, path="", declared_Bps=1.0, measured_Bps=1.0 + error, error=error, rtt_ms=0.1,
-            ok=abs(error) <= max_error,
-        )  # fmt: skip
+        return link(errors[len(asked) - 1])
 
     class Net:
         network = single_switch.build(hosts=2, rate_bps=100e6)
@@ -87,7 +83,7 @@ def test_the_probe_counts_what_went_through_the_window():
     begin_s = time.monotonic() + 0.3
     argv = [sys.executable, "-I", "-S", probe.__file__, "receive", "--port", str(port)]
     argv += ["--begin", str(begin_s), "--end", str(begin_s + 0.2)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as receiver:
+    with started(argv, stdout=subprocess.PIPE, text=True) as receiver:
         sent = probe.send("127.0.0.1", port, begin_s + 0.2)
         received = json.loads(receiver.communicate(timeout=10)[0])
     assert 0.1 < received["span_s"] <= 0.2

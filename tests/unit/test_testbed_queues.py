@@ -34,6 +34,23 @@ def test_each_class_has_a_strict_place_a_queue_and_a_filter():
     assert words_after(lines, "parent", "bfifo limit")[0] == "1:a"
 
 
+def test_a_burst_is_a_time_of_the_link_and_two_frames_at_least():
+    def bursts(rate_bps, burst_s):
+        lines = queues.tree_lines("x", rate_bps, 1500, 1514, burst_s=burst_s)
+        return {int(size) for size in words_after(lines, "cburst", " cburst ")}
+
+    assert bursts(100e6, 0.004) == {50_000}
+    assert bursts(1e6, 0.004) == {2 * 1514}
+
+
+def test_bursts_are_changed_in_place_and_nothing_else_is():
+    before = queues.tree_lines("x", 100e6, 1500, 3000, burst_s=0.002)
+    classes = [line for line in before if "class add" in line and ("parent 1: " in line or "parent 1:1 " in line)]
+    changes = queues.burst_lines("x", 100e6, 1500, 3000, 0.008)
+    assert changes == [line.replace("class add", "class change").replace("25000", "100000") for line in classes]
+    assert len(changes) == CLASSES + 1
+
+
 def test_flows_of_a_data_class_take_turns_in_queues_told_apart_by_source_port():
     lines = queues.tree_lines("h1-eth0", 100e6, 1500, 3000)
     for c in range(1, CLASSES):

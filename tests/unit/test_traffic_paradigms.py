@@ -89,7 +89,7 @@ def test_pipeline_is_the_papers_example():
         ({"activation_bytes": [1, 2]}, "activation: 2 values for 3 boundaries"),
         ({"stages": 1}, "at least 2"),
         ({"micro_batches": 0}, "micro_batches"),
-        ({"colour": 1}, "unknown option colour"),
+        ({"colour": 1}, "paradigm gpipe: colour: unknown key"),
     ],
 )
 def test_bad_options_are_named(options, words):

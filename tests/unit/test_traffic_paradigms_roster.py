@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echelon.experiment.jobs import find_profile
-from echelon.experiment.options import bind
 from echelonflow import plugins
 from echelonflow.errors import InputError
 from echelonflow.model import arrangement, topologies
@@ -25,6 +24,7 @@ from echelonflow.model.dag import (
     to_dict,
 )
 from echelonflow.model.progress import JobProgress
+from echelonflow.options import bind
 from echelonflow.scheduling import policies
 from simulator.fluid import simulate
 from traffic.agent.plan import check_observable

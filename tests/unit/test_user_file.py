@@ -44,9 +44,9 @@ def test_names_are_told_from_paths(text):
 def test_a_policy_file_is_a_policy_with_options(mine):
     policy = policies.load(f"{mine}(pace=fast)")
     assert (policy.enforcer, policy.summary) == ("rate", "Last come, first served.")
-    with pytest.raises(InputError, match="pace is 'medium'; it must be one of slow, fast"):
+    with pytest.raises(InputError, match="pace: 'medium' is not one of slow, fast"):
         policies.load(f"{mine}(pace=medium)")
-    with pytest.raises(InputError, match="unknown option 'speed'"):
+    with pytest.raises(InputError, match="speed: unknown key; there is: pace"):
         policies.load(f"{mine}(speed=1)")
 
 

@@ -26,7 +26,7 @@ def section(name):
 @pytest.mark.parametrize("name", paradigms.names())
 def test_every_paradigm_has_a_section_with_its_picture(name):
     text = section(name)
-    for word in ("**Dependencies.**", "**Arrangement.**", "**Options.**", "| EchelonFlows |"):
+    for word in ("**Dependencies.**", "**Arrangement.**", "**Options.**", "| EchelonFlows "):
         assert word in text, f"section {name!r} does not say: {word}"
     picture = f"workloads/{name}.svg"
     assert f"]({picture})" in text
@@ -78,7 +78,7 @@ def test_the_papers_example_is_in_it():
 
 
 def test_offsets_are_shown_as_they_are():
-    rows = dict(re.findall(r"\| `(pp-\S+)` \|.*\| ([0-9., ]+) \|", section("gpipe")))
+    rows = dict(re.findall(r"\| `(pp-\S+)` .*\| ([0-9., ]+[0-9]) *\|", section("gpipe")))
     assert rows == {"pp-forward": "0, 1, 2, 3", "pp-backward": "0, 2, 4, 6"}
 
 

@@ -4,8 +4,8 @@
 
 Opens all connections, reports Ready, waits for Start, replays, reports Done. One thread and one epoll loop;
 what to do is decided in `traffic.agent.replay`, how bytes move in `traffic.agent.sender` and `traffic.agent.receiver`.
-Ends with 0, or with one line on standard error and 2 for a plan that cannot be carried out, 1 for anything
-that went wrong on the way; what was recorded until then is kept.
+Ends with 0; with 2 for a plan that cannot be carried out; with 1 for anything that went wrong on the way. Then one line
+on standard error says why, and what was recorded until then is kept.
 """
 
 from __future__ import annotations

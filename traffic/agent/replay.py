@@ -2,11 +2,11 @@
 
 Pure: no sockets, no clock. Times are seconds on any one clock that does not go back.
 
-A computation starts at the moment its last input was complete and ends `duration_s` later, by the clock
-and not by when the agent woke up: an input that is itself a computation was complete when it was due,
-one that came over the network when its last byte was read. So a chain of computations never drifts,
-as it would not on a GPU; by how much each end was noticed late is recorded. What leaves the host can
-leave only when it is noticed, so releases carry that time.
+A computation starts at the moment its last input was complete and ends `duration_s` later, by the clock and not by when
+the agent woke up. An input that is itself a computation was complete when it was due. One that came over the network
+was complete when its last byte was read. So a chain of computations never drifts, as it would not on a GPU; by how much
+each end was noticed late is recorded. What leaves the host can leave only when it is noticed, so releases carry that
+time.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The sending end of a flow: one TCP connection, marked and paced as the coordinator decides.
 
-Sends zeros. Iterations of a flow follow each other on the connection, the next one only when the last
-has been acknowledged to the end, so that a mark always belongs to one iteration.
+Sends zeros. Iterations of a flow follow each other on the connection. The next one is sent only when the last has been
+acknowledged to the end, so that a mark always belongs to one iteration.
 
 How a decision acts at once: a small send buffer bounds what is in flight, which nobody can recall, and
-TCP_NOTSENT_LOWAT what has not left yet, so there is little that drains after a pause, and what does leave
-bears the new mark (the DSCP is written when a segment is sent). Equal small buffers are also what makes the
-flows of one host share its link fairly (`traffic.agent.plan.send_buffer_bytes`). Rate 0 is a pause: nothing is written, and the pacing
+TCP_NOTSENT_LOWAT what has not left yet. So there is little that drains after a pause. What does leave bears the new
+mark, since the DSCP is written when a segment is sent. Equal small buffers are also what makes the flows of one host
+share its link fairly (`traffic.agent.plan.send_buffer_bytes`). Rate 0 is a pause: nothing is written, and the pacing
 rate stays, because a very low one arms a timer that outlives the next change.
 """
 

@@ -1,11 +1,12 @@
 """Collectives as flows: who sends how many bytes to whom, and what must have arrived before.
 
-A collective is a list of rounds (`rounds`); a rank sends what it has in one round once it holds what the rounds
-before brought it, and what it sent before is gone. `expand` makes transfers of that.
+A collective is a list of rounds (`rounds`). A rank sends what it has in one round once it holds what the rounds before
+brought it, and what it sent before is gone. `expand` makes transfers of that.
 
-Bytes are those of nccl-tests: `size_bytes` S is the buffer that is reduced or broadcast, a rank's whole input of a
-reduce-scatter or all-to-all (its own part included), a rank's whole output of an all-gather. With n ranks, a rank
-sends 2(n-1)/n S in an all-reduce and (n-1)/n S in a reduce-scatter or all-gather by ring, halving-doubling or directly.
+Bytes are those of nccl-tests: `size_bytes` S is the buffer that is reduced or broadcast. Of a reduce-scatter or
+all-to-all it is a rank's whole input (its own part included), of an all-gather a rank's whole output. With n ranks, a
+rank sends 2(n-1)/n S in an all-reduce and (n-1)/n S in a reduce-scatter or all-gather by ring, halving-doubling or
+directly.
 
 What is left out:
  - `ring`: the steps between two neighbours are chunks of one flow, released when its source is ready. A rank waits
@@ -205,8 +206,10 @@ def _halving_doubling(collective: Collective, parts: Sequence[int], root: int) -
 def _tree(collective: Collective, parts: Sequence[int], root: int) -> list[Round]:
     """Up a binary tree, then down; what crosses an edge depends on the m of n ranks below it.
 
-    all-reduce: everything, up and down. reduce-scatter: everything up, the parts for those below down. all-gather:
-    the parts from below up, all others down. all-to-all: what those below have for others, and others for them.
+    all-reduce      everything, up and down
+    reduce-scatter  everything up, the parts for those below down
+    all-gather      the parts from below up, all others down
+    all-to-all      what those below have for others, and others for them
     """
     n, total = len(parts), sum(parts)
     below: list[list[int]] = [[k] for k in range(n)]

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from echelonflow.errors import InputError
 from echelonflow.model.units import format_duration, format_size
+from echelonflow.tables import text_table
 
 SCHEMA: Final = "echelon-profile"
 VERSION: Final = 2
@@ -207,10 +208,11 @@ def show(profile: Profile) -> str:
         *([p.note] if p.note else []),
         "",
     ]
-    rows = [
-        ("layer", "kind", "layers", "forward", "spread", "backward", "spread", "update", "spread",
-         "parameters", "gradients", "output")
-    ]  # fmt: skip
+    columns = (
+        "layer", "kind", "layers", "forward", "spread", "backward", "spread", "update", "spread",
+        "parameters", "gradients", "output",
+    )  # fmt: skip
+    rows = []
     for layer in profile.measured:
         rows.append(
             (
@@ -231,7 +233,7 @@ def show(profile: Profile) -> str:
         format_size(sum(layer.parameter_bytes for layer in layers)),
         format_size(sum(layer.gradient_bytes for layer in layers)), "",
     )  # fmt: skip
-    return "\n".join([*head, *_aligned([*rows, total])])
+    return "\n".join([*head, text_table(columns, [*rows, total], align="ll")])
 
 
 def split_into_stages(profile: Profile, stages: int) -> CutModel:
@@ -283,14 +285,3 @@ def _spread(timing: Timing) -> str:
     if timing.median_s == 0:
         return "-"
     return f"{(timing.p75_s - timing.p25_s) / timing.median_s:.1%}"
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if column < 2 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

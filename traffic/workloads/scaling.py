@@ -1,8 +1,8 @@
 """Similarity scaling: a fast cluster's job on a slow emulated network, every ratio kept.
 
-With bandwidth divided by b and time stretched by s, computations take s times as long and flows carry
-s/b times the bytes, so every flow takes s times as long too (docs/design.md, "Similarity scaling"). What does not scale
-(round trips, segments, decision latency) is why a job is described in both clocks.
+With bandwidth divided by b and time stretched by s, computations take s times as long and flows carry s/b times the
+bytes. So every flow takes s times as long too (docs/design.md, "Similarity scaling"). What does not scale (round trips,
+segments, decision latency) is why a job is described in both clocks.
 """
 
 from __future__ import annotations

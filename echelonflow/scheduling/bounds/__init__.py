@@ -1,8 +1,8 @@
 """Yardsticks: what no scheduler can beat, so that a policy's result can be read as a distance.
 
-Flows whose releases are known (`FlowSet`), the exact optimum of one group (`one_group`), a lower bound on the
-weighted sum of tardiness of several (`several`), and one on iteration times of whole jobs (`iterations`).
-Linear programs are solved by HiGHS through scipy, which is loaded when the first one is.
+`FlowSet` holds flows whose releases are known, `one_group` the exact optimum of one group. `several` bounds the
+weighted sum of tardiness of several groups, and `iterations` the iteration times of whole jobs. Linear programs are
+solved by HiGHS through scipy, which is loaded when the first one is.
 """
 
 from __future__ import annotations

@@ -86,8 +86,8 @@ def of_snapshot(snapshot: Snapshot) -> FlowSet:
 def of_jobs(jobs: Sequence[Job], network: Network) -> FlowSet:
     """All flows of all iterations of `jobs`, one group per (job, iteration, EchelonFlow).
 
-    Raises InputError, naming the flow, where a release depends on another flow: it is not known beforehand then
-    (and a group's reference time neither), so that no bound on tardiness follows from the flows alone.
+    Raises InputError, naming the flow, where a release depends on another flow. Then it is not known beforehand, nor is
+    the group's reference time, so no bound on tardiness follows from the flows alone.
     """
     size, release, due, member, paths = [], [], [], list[int](), list[tuple[int, ...]]()
     weights: list[float] = []

@@ -44,12 +44,12 @@ class _Demand:
 def iteration_bound(jobs: Sequence[Job], network: Network, intervals: int = INTERVALS) -> IterationBound:
     """Bounds on iteration times of `jobs` on `network`, whatever the scheduler; seconds.
 
-    Each job alone: earliest starts along its DAG, all iterations, where a transfer takes at least its size over
-    its slowest link, and a step that waits for several flows of a link waits at least as long as one machine with
-    heads and tails would take (Jackson's preemptive schedule; Carlier, EJOR 1982): a flow cannot start before its
-    head, holds the link for size / capacity, and its tail must follow. Together: a job's end is at least each of
-    its flows' finish plus that flow's tail, which is a tardiness with due time minus the tail; so the bound of
-    `several` holds for the weighted sum of the jobs' ends, with earliest starts as releases.
+    Each job alone: earliest starts along its DAG, all iterations, where a transfer takes at least its size over its
+    slowest link. A step that waits for several flows of a link waits at least as long as one machine with heads and
+    tails would take (Jackson's preemptive schedule; Carlier, EJOR 1982). There a flow cannot start before its head,
+    holds the link for size / capacity, and its tail must follow. Together: a job's end is at least each of its flows'
+    finish plus that flow's tail, which is a tardiness with due time minus the tail. So the bound of `several` holds for
+    the weighted sum of the jobs' ends, with earliest starts as releases.
 
     Raises InputError where a job does not compute anything in its last iteration.
     """

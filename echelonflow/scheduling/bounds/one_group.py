@@ -15,11 +15,11 @@ from echelonflow.scheduling.bounds.program import Program, Rows
 def exact_tardiness_s(flows: FlowSet) -> float:
     """The optimum of the group in `flows` (one group), seconds; at least what it has incurred already.
 
-    With the maximum tardiness at most τ, flow i may send in [release_i, due_i + τ]. Cut time at all these; within an
-    interval only the bytes of each flow count (constant rates will do), so a linear program with one variable per
-    flow and interval, and with τ, decides. The order of the cuts changes where due_j + τ passes a release; between
-    two such τ the program is exact, and what is feasible stays so for larger τ: the first feasible range is found
-    by bisection. Where all flows are released, one program is solved.
+    With the maximum tardiness at most τ, flow i may send in [release_i, due_i + τ]. Cut time at all these. Within an
+    interval only the bytes of each flow count, since constant rates will do. So a linear program decides that has one
+    variable per flow and interval, and τ. The order of the cuts changes where due_j + τ passes a release; between two
+    such τ the program is exact. What is feasible stays so for larger τ, so the first feasible range is found by
+    bisection. Where all flows are released, one program is solved.
 
     Raises InputError if there are several groups. Source: docs/design.md, "Scheduling"; deadlines that move with a bound on
     lateness as in Labetoulle, Lawler, Lenstra and Rinnooy Kan (1984), on links in place of machines.

@@ -40,20 +40,20 @@ def sum_of_tardiness(
 
     Proof. Take any schedule, fluid and preemptive, and let x_ik be the bytes of flow i sent in interval k of a grid
     (the last interval has no end). (1) The x_ik of a flow add up to its size, and in each interval each link
-    carries at most capacity times length. (2) Let S be flows of one group H on one link of capacity c, V their
-    bytes, and M the mean over these bytes of the moment at which each crosses the link. All cross at a rate of at
-    most c, and the last at C_S, so that M <= C_S - V / 2c. Some flow of S ends at C_S; its due time is at most
-    D_S, the latest of S, so C_S <= D_S + T_H. (3) A byte sent in interval k is sent at max(start of k, release) or
-    later: sum of x_ik * max(start_k, release_i) <= V * M. Together T_H >= sum(x_ik * max(start_k, release_i)) / V
+    carries at most capacity times length. (2) Let S be flows of one group H on one link of capacity c, and V their
+    bytes. Let M be the mean, over these bytes, of the moment at which each crosses the link. All cross at a rate of at
+    most c, and the last at C_S, so that M <= C_S - V / 2c. Some flow of S ends at C_S; its due time is at most D_S, the
+    latest of S, so C_S <= D_S + T_H. (3) A byte sent in interval k is sent at max(start of k, release) or later: sum of
+    x_ik * max(start_k, release_i) <= V * M. Together T_H >= sum(x_ik * max(start_k, release_i)) / V
     + V / 2c - D_S for every S: linear in x and T. So every schedule is a point of the linear program below, whose
     optimum therefore is a bound. Used for S are, on each link, the first flows of H in order of due time. (4) T_H is
     at least what H could have alone, as computed exactly (`exact`; otherwise link by link).
 
-    With `programs` > 1 the bound is made tighter by branching: either T_H <= m, and then no flow of H is sent in an
-    interval that begins after due time + m, or T_H >= m; each is again such a program, and the smaller optimum
-    bounds. The least bound is split next, at the group whose bytes end latest after its T_H, until `programs` are
-    solved or the bound is within 0.1 % of `enough_s` (what some schedule reaches). On one link, with equal
-    releases and every group a Coflow, one program is tight but for the grid (mean busy times: Goemans, Queyranne,
+    With `programs` > 1 the bound is made tighter by branching. Either T_H <= m, and then no flow of H is sent in an
+    interval that begins after due time + m; or T_H >= m. Each is again such a program, and the smaller optimum bounds.
+    The least bound is split next, at the group whose bytes end latest after its T_H. This goes on until `programs` are
+    solved or the bound is within 0.1 % of `enough_s` (what some schedule reaches). On one link, with equal releases and
+    every group a Coflow, one program is tight but for the grid. The reason is mean busy times (Goemans, Queyranne,
     Schulz, Skutella and Wang, SIAM J. Discrete Math. 2002).
 
     Raises RunError if the solver fails.

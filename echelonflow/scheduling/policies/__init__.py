@@ -19,7 +19,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
-import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -27,8 +26,10 @@ from typing import Any
 
 import numpy as np
 
+from echelonflow import options as option_list
 from echelonflow import plugins
 from echelonflow.errors import EchelonError, InputError, PolicyError
+from echelonflow.options import bind_text
 from echelonflow.scheduling import user_file
 from echelonflow.scheduling.allocation import Allocation, check
 from echelonflow.scheduling.snapshot import Snapshot
@@ -61,7 +62,7 @@ class Promises:
 class Policy:
     """A policy with its options bound. `name` is the text that the user gave.
 
-    One that is `apart` is answered by another process, which takes time: call it where waiting does no harm.
+    One that is `isolated` runs in a process of its own, which takes time: call it where waiting does no harm.
     `close` gives back what it holds. `counters` says what its memory counted so far (empty: it has none).
     """
 
@@ -69,7 +70,7 @@ class Policy:
     enforcer: str
     summary: str
     _allocate: Callable[[Snapshot], Allocation]
-    apart: bool = False
+    isolated: bool = False
     close: Callable[[], None] = _nothing_held
     promises: Promises = Promises()
     counters: Callable[[], Mapping[str, int]] = _nothing_counted
@@ -103,7 +104,7 @@ def load(text: str) -> Policy:
 
 
 def bind(module: ModuleType, text: str, options: dict[str, str]) -> Policy:
-    """A Policy from a module that has `allocate`, with options given as text."""
+    """A Policy from a module that has `allocate`, with options given as text; numbers may be any, `validate` judges them."""
     allocate: Any = getattr(module, "allocate", None)
     if not callable(allocate):
         where = module.__file__ if user_file.is_named(text) else module.__name__
@@ -111,7 +112,10 @@ def bind(module: ModuleType, text: str, options: dict[str, str]) -> Policy:
     enforcer = getattr(module, "ENFORCER", "priority")
     if enforcer not in ENFORCERS:
         raise InputError(f"policy {text}: ENFORCER is {enforcer!r}; it must be one of {', '.join(ENFORCERS)}")
-    values = {key: _option(text, allocate, key, value) for key, value in options.items()}
+    try:
+        values = bind_text(allocate, options, given=_not_options(allocate), units=False)
+    except InputError as error:
+        raise InputError("\n".join(f"policy {text}: {line}" for line in str(error).split("\n"))) from None
     _validate(module, text, values)
     summary = (inspect.getdoc(module) or "").partition("\n")[0]
     promises = _promises(module, text)
@@ -156,34 +160,15 @@ def _validate(module: ModuleType, text: str, values: dict[str, Any]) -> None:
 
 def options_of(name: str) -> dict[str, str]:
     """Options of a policy: name to a description of its values and default."""
-    module = plugins.load(sys.modules[__name__], name, "policy")
-    hints = typing.get_type_hints(module.allocate)
-    return {
-        option.name: f"{_values(hints[option.name])} (default {option.default})" for option in _options(module.allocate)
-    }
+    allocate = plugins.load(sys.modules[__name__], name, "policy").allocate
+    found = option_list.options_of(allocate, given=_not_options(allocate), units=False)
+    return {option.key: f"{_values(option)} (default {option.default})" for option in found}
 
 
-def _options(allocate: Any) -> list[inspect.Parameter]:
-    """The parameters of a policy that a user may give: all but the snapshot and what is remembered."""
-    return [p for p in list(inspect.signature(allocate).parameters.values())[1:] if p.name != "memory"]
+def _not_options(allocate: Callable[..., Any]) -> list[str]:
+    """The parameters of a policy that are not a user's to give: the snapshot and what is remembered."""
+    return [*list(inspect.signature(allocate).parameters)[:1], "memory"]
 
 
-def _values(hint: Any) -> str:
-    return "|".join(map(str, typing.get_args(hint))) or str(hint.__name__)
-
-
-def _option(text: str, allocate: Any, key: str, value: str) -> Any:
-    known = [option.name for option in _options(allocate)]
-    if key not in known:
-        there = ", ".join(known) or "none"
-        raise InputError(f"policy {text}: unknown option {key!r}; there is: {there}")
-    hint = typing.get_type_hints(allocate).get(key, str)
-    words = typing.get_args(hint)
-    if words:
-        if value not in words:
-            raise InputError(f"policy {text}: {key} is {value!r}; it must be one of {', '.join(map(str, words))}")
-        return value
-    try:
-        return hint(value)
-    except ValueError:
-        raise InputError(f"policy {text}: {key} is {value!r}; it must be a {hint.__name__}") from None
+def _values(option: option_list.Option) -> str:
+    return "|".join(map(str, option.words)) or option.in_words()

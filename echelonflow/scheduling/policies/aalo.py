@@ -1,7 +1,7 @@
 """Coflow scheduling without knowing sizes, as Aalo does it: who has sent little goes first.
 
-Aalo (SIGCOMM '15, section 4): D-CLAS, discretised Coflow-aware least-attained service. Coflows wait in K `queues` by the
-bytes that they have sent so far: the first holds those below `first_bytes`, each next one reaches `factor` times
+Aalo (SIGCOMM '15, section 4): D-CLAS, discretised Coflow-aware least-attained service. Coflows wait in K `queues` by
+the bytes that they have sent so far. The first holds those below `first_bytes`, each next one reaches `factor` times
 further, the last has no end. Queues share every link in proportion to their weights, K for the first down to 1 for the
 last, among those that have a flow there, so no queue starves. Within a queue Coflows are served first in, first out,
 the flows of one sharing fairly what they can use. What is left goes out in the same order.

@@ -1,7 +1,7 @@
 """Coflow scheduling as Varys does it: smallest effective bottleneck first, flows finish together.
 
-Varys (SIGCOMM '14, section 5): Coflows are served in an order, each gets the least rates at which its flows finish
-together (MADD) out of what those before it left, and spare capacity goes out in the same order.
+Varys (SIGCOMM '14, section 5): Coflows are served in an order. Each gets the least rates at which its flows finish
+together (MADD) out of what those before it left. Spare capacity goes out in the same order.
 
 `order` between Coflows, smallest first, of what is left of each in flight (Varys, section 7.3; CoflowSim):
   sebf   Γ, the time that it needs at its slowest link: smallest effective bottleneck first, Varys's own
@@ -13,9 +13,9 @@ A Coflow of weight w counts as 1 / w of that, but for fifo.
 `rates` within a Coflow:
   madd    its flows finish together, so that the next Coflow gets what they need not
   greedy  its flows share fairly all that they can use, as TCP does in strict priority classes
-`grouping=collective` takes each collective and each micro-batch's transfer as a Coflow of its own, as a
-Coflow user would; `grouping=group` takes a whole EchelonFlow as one Coflow (the EchelonFlow paper, Fig. 2b), which
-arrives at the group's reference time. Its flows share a class, so on real packets only rates can express MADD.
+`grouping=collective` takes each collective and each micro-batch's transfer as a Coflow of its own, as a Coflow user
+would. `grouping=group` takes a whole EchelonFlow as one Coflow (the EchelonFlow paper, Fig. 2b), which arrives at the
+group's reference time. Its flows share a class, so on real packets only rates can express MADD.
 """
 
 from __future__ import annotations

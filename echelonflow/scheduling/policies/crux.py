@@ -1,11 +1,11 @@
 """Priority by GPU intensity, as Crux does it: the job that keeps most GPU time busy per second of network goes first.
 
-Crux (SIGCOMM '24, sections 3 and 4.2): a job's intensity is the computation of one iteration over the time that its
-traffic takes on its worst link, I = W / t; serving the most intense first wastes the least GPU time. Here W is
+Crux (SIGCOMM '24, sections 3 and 4.2): a job's intensity is I = W / t, the computation of one iteration over the time
+that its traffic takes on its worst link. Serving the most intense first wastes the least GPU time. Here W is
 GPU-seconds as declared (`jobs.compute_s`) and t is `jobs.alone_s`. Left out: Crux's correction factor, measured between
-pairs of jobs, for iterations that overlap computation and traffic; its choice of paths; its compression to few classes,
-which the controller's own folding replaces. A job that declared no computation comes last. Equal intensities go by the
-order in which jobs were named; the flows of a job share fairly.
+pairs of jobs, for iterations that overlap computation and traffic; and its choice of paths. Its compression to few
+classes is replaced by the controller's own folding. A job that declared no computation comes last. Equal intensities go
+by the order in which jobs were named; the flows of a job share fairly.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """EchelonFlow scheduling: flows finish in the staggered order in which computation consumes them.
 
 The EchelonFlow paper (HotNets '22), Property 4: Coflow's smallest-bottleneck-first and MADD with
-tardiness in place of completion time. Stages of a group (flows with equal ideal finish time) are served in the
-order of that time, flows of a stage so that they finish together; groups, stages or jobs in the order of a key.
+tardiness in place of completion time. Stages of a group (flows with equal ideal finish time) are served in the order of
+that time. The flows of a stage finish together. Groups, stages or jobs are served in the order of a key.
 
 `order`, smallest first, a key divided by the weight:
   tardiness  groups by τ_H, the least maximum tardiness they can still have: the paper's literal adaptation
@@ -20,16 +20,16 @@ Spare capacity goes out in the same order, so that no link idles that a flow cou
 The default is `job`: over random jobs of all patterns its iterations are the shortest (`echelon bench forms`). Where
 only the sum of tardiness counts, `order=remaining,pending=count` is better.
 
-No group starves. A group is overdue from r + span + `patience` * alone on (r its reference time, r + span its last
-ideal finish, alone the time that its bytes need at its slowest link): overdue groups go before all others, in the
-order of that moment. So once a group's moment m is past, no flow of it waits for a group whose moment is later,
-whatever `order` says and however many groups keep coming: on a link of capacity c, what it has in flight there ends at
-the latest V / c after m, V being what was left at m, and is still to come, of all groups with moments up to m,
-itself included. Groups that come after m have later moments, so V is finite. With patience=inf there is no such bound.
+No group starves. A group is overdue from r + span + `patience` * alone on. Here r is its reference time, r + span its
+last ideal finish, and alone the time that its bytes need at its slowest link. Overdue groups go before all others, in
+the order of that moment. So once a group's moment m is past, no flow of it waits for a group whose moment is later,
+whatever `order` says and however many groups keep coming. On a link of capacity c, what it has in flight there ends at
+the latest V / c after m. Here V is what was left at m, and is still to come, of all groups with moments up to m, itself
+included. Groups that come after m have later moments, so V is finite. With patience=inf there is no such bound.
 
-`reuse=iterations` remembers orders (`echelonflow.scheduling.reuse`): where the same flows are in flight as in an earlier
-iteration they are not ordered again, unless the situation has drifted by more than `drift` since or the order is older
-than `interval` seconds.
+`reuse=iterations` remembers orders (`echelonflow.scheduling.reuse`). Where the same flows are in flight as in an
+earlier iteration they are not ordered again. They are if the situation has drifted by more than `drift` since, or the
+order is older than `interval` seconds.
 """
 
 from __future__ import annotations

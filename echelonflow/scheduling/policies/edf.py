@@ -1,8 +1,8 @@
 """Earliest ideal finish first, without groups: what EchelonFlow is without its EchelonFlows.
 
 Earliest due date first (Jackson 1955; Liu and Layland, JACM 1973) over the ideal finish times of all flows of all
-jobs. Flows with the same ideal finish time are a stage and finish together, as they do within an EchelonFlow, so
-with one group this is EchelonFlow's strict form; the difference with several is what the order of groups brings.
+jobs. Flows with the same ideal finish time are a stage and finish together, as they do within an EchelonFlow. So with
+one group this is EchelonFlow's strict form; the difference with several is what the order of groups brings.
 """
 
 from __future__ import annotations

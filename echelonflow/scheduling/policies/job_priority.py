@@ -1,8 +1,8 @@
 """A fixed priority per job: the network serves important jobs first, and each job's flows alike.
 
-What MLNet proposes (Mai, Hong and Costa, HotCloud '15: flows by priority, set from outside) and CadentFlow in its
-priority metric (reference 27 of the EchelonFlow paper): the weight that a job is given is its priority, the larger
-first; jobs of equal weight go by the order in which they were named. How to choose priorities is left to the user,
+What MLNet proposes (Mai, Hong and Costa, HotCloud '15: flows by priority, set from outside), and CadentFlow in its
+priority metric (reference 27 of the EchelonFlow paper). The weight that a job is given is its priority, the larger
+first. Jobs of equal weight go by the order in which they were named. How to choose priorities is left to the user,
 which is EchelonFlow's point against it. A job's weight is the largest of its EchelonFlows in flight; its flows share
 one class. Jobs of low priority wait for as long as others have something to send.
 """

@@ -1,8 +1,8 @@
 """A random order that is kept: what any order at all brings, without knowing anything.
 
-Every flow, Coflow or EchelonFlow (`of`) draws its place once, by a hash of its stable id and `seed` (the finaliser of
-SplitMix64; Steele, Lea and Flood, OOPSLA '14, section 3), and keeps it until it has finished: a decision changes
-nothing but what came or went. The flows of one set share fairly. Iterations draw anew.
+Every flow, Coflow or EchelonFlow (`of`) draws its place once, and keeps it until it has finished. The place is a hash
+of its stable id and `seed` (the finaliser of SplitMix64; Steele, Lea and Flood, OOPSLA '14, section 3). So a decision
+changes nothing but what came or went. The flows of one set share fairly. Iterations draw anew.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Coflows in Sincronia's order: of those on the most loaded link, the one that blocks most goes last.
 
 Sincronia (SIGCOMM '18, section 3.1): Bottleneck, Select, Scale, Iterate. Places are given out from the last. Take the
-link on which what is left of all unplaced Coflows needs most time; of the Coflows on it, the one with the least weight
-per second of that link goes last; the weights of the others there shrink by their share in its dual price,
-w_c -= w_last * p_c / p_last; go on with the rest. Served greedily in that order, the weighted sum of completion times
-of Coflows that are all there is within four times the optimum. Here it is computed anew from what is left at every
+link on which what is left of all unplaced Coflows needs most time. Of the Coflows on it, the one with the least weight
+per second of that link goes last. The weights of the others there shrink by their share in its dual price, w_c -=
+w_last * p_c / p_last. Go on with the rest. Served greedily in that order, the weighted sum of completion times of
+Coflows that are all there is within four times the optimum. Here it is computed anew from what is left at every
 decision, with links of different rates taken into account by counting seconds instead of bytes.
 
 Rates are greedy and order-preserving (section 3.2): each Coflow's flows share fairly all that they can use. Any

@@ -1,8 +1,8 @@
 """Shortest remaining first, flow by flow: the flow with the fewest bytes left is served first.
 
-Optimal for the mean completion time of flows on one link (Schrage, Operations Research 1968); on a network it is
-what pFabric (SIGCOMM '13, section 3) and PDQ (SIGCOMM '12, section 2) approximate. It knows all sizes and nothing of
-groups. A long flow waits for as long as shorter ones keep coming.
+Optimal for the mean completion time of flows on one link (Schrage, Operations Research 1968). On a network it is what
+pFabric (SIGCOMM '13, section 3) and PDQ (SIGCOMM '12, section 2) approximate. It knows all sizes and nothing of groups.
+A long flow waits for as long as shorter ones keep coming.
 """
 
 from __future__ import annotations

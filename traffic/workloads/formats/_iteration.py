@@ -1,8 +1,8 @@
 """One iteration as an importer finds it: computations, collectives and messages on ranks, tied by what each piece waits for.
 
 Importers speak of handles: names of pieces of work, each on one rank, given in any order. A piece waits for handles of
-its own rank only; communication is what ties ranks, as in a real job, so that every agent can notice what it
-waits for (`traffic.agent.plan.check_observable`). `DagBuilder` makes the DAG.
+its own rank only. Communication is what ties ranks, as in a real job, so every agent can notice what it waits for
+(`traffic.agent.plan.check_observable`). `DagBuilder` makes the DAG.
 """
 
 from __future__ import annotations

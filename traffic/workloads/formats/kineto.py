@@ -36,10 +36,11 @@ def read(
     """One step of the job in the traces `paths`, one file per rank.
 
     `step` is "last", "all" or the number in ProfilerStep#N. With `symmetric` one file stands for all ranks (`ranks` of them
-    where the trace does not say). A collective waits for what its rank computed before it began. What is reduced is needed
-    at the end of the step (`reduced` at-end: gradients) or at once (tensor parallelism); what is gathered, exchanged, broadcast
-    or received, by the first computation after it. `compute` is the time in which kernels (without GPU: operators) ran, or
-    all the time that passed between communications. Raises InputError naming file and event.
+    where the trace does not say). A collective waits for what its rank computed before it began. What is reduced is
+    needed at the end of the step (`reduced` at-end: gradients) or at once (tensor parallelism). What is gathered,
+    exchanged, broadcast or received is needed by the first computation after it. `compute` is the time in which kernels
+    (without GPU: operators) ran, or all the time that passed between communications. Raises InputError naming file and
+    event.
     """
     traces = _ranked([_kineto_events.read(path, step, empty) for path in paths], symmetric, ranks)
     iteration = ImportedIteration(str(traces[0].path), len(traces), algorithm=algorithm, grouping=grouping)

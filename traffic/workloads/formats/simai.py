@@ -45,10 +45,11 @@ def read(
 ) -> Imported:
     """The workload in the one file of `paths`, on `ranks` ranks (by default all_gpus / pp of the header).
 
-    Rank = t + TP (e + EP d): groups without suffix are the TP ranks t for forward pass and input gradient and the data-parallel
-    ranks for the weight gradient; _EP are the ranks e, _DP_EP the ranks d. `tick_s` is one unit of compute time in seconds;
-    AICB writes nanoseconds. `gather_size` says whether an all-gather's bytes are the total, as AICB writes them, or each
-    rank's shard. The rows are those of one pipeline stage. Raises InputError naming file and line.
+    Rank = t + TP (e + EP d). Groups without suffix are the TP ranks t for forward pass and input gradient, and the
+    data-parallel ranks for the weight gradient. _EP are the ranks e, _DP_EP the ranks d. `tick_s` is one unit of
+    compute time in seconds; AICB writes nanoseconds. `gather_size` says whether an all-gather's bytes are the total, as
+    AICB writes them, or each rank's shard. The rows are those of one pipeline stage. Raises InputError naming file and
+    line.
     """
     path = only(paths, "a SimAI workload")
     table = read_table(path, policies=_POLICIES, scopes=_SCOPES, tick_s=tick_s, empty=empty)

@@ -26,10 +26,10 @@ class Visit:
 def order(schedule: Schedule, ranks: int, rank: int, micro_batches: int, chunks: int = 1) -> list[Visit]:
     """The visits of `rank` in one iteration; InputError for chunks where the schedule has none, or too few.
 
-    gpipe: all forward in order, all backward in reverse (Huang et al., NeurIPS 2019). 1f1b: as many forward as
-    there are ranks behind, then in turns, so that min(micro_batches, ranks - rank) are held at once
-    (DAPPLE, PPoPP 2021; PipeDream-flush, ICML 2021). interleaved: the same with `chunks` stages per rank, micro-batches
-    in bunches of `ranks` (Narayanan et al., SC 2021).
+    gpipe        all forward in order, all backward in reverse (Huang et al., NeurIPS 2019)
+    1f1b         as many forward as there are ranks behind, then in turns, so that min(micro_batches, ranks - rank)
+                 are held at once (DAPPLE, PPoPP 2021; PipeDream-flush, ICML 2021)
+    interleaved  the same with `chunks` stages per rank, micro-batches in bunches of `ranks` (Narayanan et al., SC 2021)
     """
     if schedule == "interleaved":
         return _interleaved(ranks, rank, micro_batches, chunks)

@@ -32,13 +32,13 @@ def build(
 ) -> JobDag:
     """`ranks` ranks with their own samples; every `expert_every`-th layer has experts, spread evenly over the ranks.
 
-    Values are those of a layer and one rank's samples, one for all or one for each. A layer with experts computes
-    1 - `expert_share` of its time, sends its tokens to their experts (an all-to-all of `dispatch_bytes`, what a rank's tokens
-    with all their copies weigh), computes the rest, and gets them back (another); backward the same in reverse.
-    Tokens are taken to be spread evenly. All-to-alls block; each is a Coflow and an EchelonFlow with offsets of 0.
-    Gradients of what is not an expert, of `parameter_bytes` (0 by default: one of many micro-batches between two
-    updates), are all-reduced in buckets along a ring, overlapped with the backward pass. Raises InputError for values
-    that do not fit.
+    Values are those of a layer and one rank's samples, one for all or one for each. A layer with experts computes 1 -
+    `expert_share` of its time, sends its tokens to their experts, computes the rest, and gets them back; backward the
+    same in reverse. Sending and getting back is an all-to-all each, of `dispatch_bytes`: what a rank's tokens with all
+    their copies weigh. Tokens are taken to be spread evenly. All-to-alls block; each is a Coflow and an EchelonFlow
+    with offsets of 0. Gradients of what is not an expert are all-reduced in buckets along a ring, overlapped with the
+    backward pass. They have `parameter_bytes` (0 by default: one of many micro-batches between two updates). Raises
+    InputError for values that do not fit.
     """
     given = given_layers(
         layers,

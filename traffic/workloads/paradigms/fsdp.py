@@ -33,13 +33,13 @@ def build(
     """`ranks` ranks that hold 1 / `ranks` of every layer, and gather it whole before it goes forward and backward.
 
     Values are those of a layer, one for all or one for each. The 2 n all-gathers of n layers (C_0 .. C_2n-1 in the
-    paper) are one EchelonFlow, each of them a Coflow; gather k may start once computation k - `window` has ended, so at
-    most `window` layers are whole or under way (1: no prefetching; 2: PyTorch's default). A layer's
-    gradients are reduce-scattered once it has gone backward: a Coflow and an EchelonFlow, offsets 0. Each rank then
-    updates its share, for 1 / `ranks` of `update_s`, before the first gathers of the next iteration. Offsets of the gathers
-    are derived from the DAG, or with `arrangement="eq7"` those of the paper's equation 7 with the mean times
-    of a layer; they differ at the turn, where C_n follows on C_n-1 after one forward, not backward, time, and
-    where layers differ. Raises InputError for values that do not fit.
+    paper) are one EchelonFlow, each of them a Coflow. Gather k may start once computation k - `window` has ended, so at
+    most `window` layers are whole or under way (1: no prefetching; 2: PyTorch's default). A layer's gradients are
+    reduce-scattered once it has gone backward: a Coflow and an EchelonFlow, offsets 0. Each rank then updates its
+    share, for 1 / `ranks` of `update_s`, before the first gathers of the next iteration. Offsets of the gathers are
+    derived from the DAG, or with `arrangement="eq7"` those of the paper's equation 7 with the mean times of a layer.
+    They differ where layers differ, and at the turn, where C_n follows on C_n-1 after one forward, not backward, time.
+    Raises InputError for values that do not fit.
     """
     given = given_layers(
         layers,

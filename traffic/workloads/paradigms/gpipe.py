@@ -20,12 +20,11 @@ def build(
 ) -> JobDag:
     """One rank per stage; micro-batches forward in order, backward in reverse order, then the optimiser.
 
-    Times are seconds per micro-batch (`update_s`: per iteration), one for all stages or one per stage; bytes are
-    what crosses a boundary per micro-batch, one for all or one per boundary (`gradient_bytes`: as many as
-    activations unless given). With equal stages and no network an iteration lasts
-    (micro_batches + stages - 1) * (forward_s + backward_s) + update_s. Offsets are derived from the DAG, or
-    with `arrangement="eq6"` those of the paper's equation 6 with T the slower of the two stages' times.
-    Raises InputError for lists of the wrong length and for fewer than 2 stages.
+    Times are seconds per micro-batch (`update_s`: per iteration), one for all stages or one per stage. Bytes are what
+    crosses a boundary per micro-batch, one for all or one per boundary (`gradient_bytes`: as many as activations unless
+    given). With equal stages and no network an iteration lasts (micro_batches + stages - 1) * (forward_s + backward_s)
+    + update_s. Offsets are derived from the DAG, or with `arrangement="eq6"` those of the paper's equation 6 with T the
+    slower of the two stages' times. Raises InputError for lists of the wrong length and for fewer than 2 stages.
     """
     values = given_stages(
         stages=stages,

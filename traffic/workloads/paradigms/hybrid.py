@@ -33,12 +33,12 @@ def build(
     """`tensor` * `pipeline` * `data` ranks: rank t + tensor * (d + data * s) has place t, replica d, stage s.
 
     `layers` are cut into `pipeline` * `chunks` stages of nearly equal time. Values are those of a whole layer and one
-    micro-batch, one for all or one for each: seconds of computation (of which a rank does 1 / `tensor`), `activation_bytes`
-    of output, `parameter_bytes` of parameters and so of gradients. A layer has `all_reduces` all-reduces of its
-    output in its tensor group, forward and backward; neighbouring stages send outputs from each rank to its counterpart;
-    replicas all-reduce their gradients in buckets of at least `bucket_bytes`, a bucket as soon as the last micro-batch has
-    completed it. EchelonFlows: each all-reduce (offsets 0), and all transfers between two neighbouring ranks of the
-    pipeline, per direction (from the DAG). Raises InputError for values that do not fit.
+    micro-batch, one for all or one for each. They are seconds of computation (of which a rank does 1 / `tensor`),
+    `activation_bytes` of output, and `parameter_bytes` of parameters and so of gradients. A layer has `all_reduces`
+    all-reduces of its output in its tensor group, forward and backward. Neighbouring stages send outputs from each rank
+    to its counterpart. Replicas all-reduce their gradients in buckets of at least `bucket_bytes`, a bucket as soon as
+    the last micro-batch has completed it. EchelonFlows: each all-reduce (offsets 0), and all transfers between two
+    neighbouring ranks of the pipeline, per direction (from the DAG). Raises InputError for values that do not fit.
     """
     given = given_layers(
         layers,

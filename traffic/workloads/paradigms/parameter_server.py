@@ -29,10 +29,10 @@ def build(
     Values are those of a layer, one for all or one for each. Layers go in buckets of at least `bucket_bytes`, of which
     each server holds an equal shard. In an iteration a worker pulls each bucket from all servers, needs it before its
     first layer goes forward, and pushes the gradients once that layer has gone backward. A server updates its shard
-    when all workers have pushed it (a processor of its own does that, `update_s` over the servers' number); then
-    it may be pulled for the next iteration. What a co-located server and its worker give each other is no flow.
-    The pulls of one bucket and the pushes of one bucket are each a Coflow and an EchelonFlow, with offsets of 0. Raises
-    InputError for values that do not fit, and for more co-located servers than workers.
+    when all workers have pushed it (a processor of its own does that, `update_s` over the servers' number). Then it may
+    be pulled for the next iteration. What a co-located server and its worker give each other is no flow. The pulls of
+    one bucket and the pushes of one bucket are each a Coflow and an EchelonFlow, with offsets of 0. Raises InputError
+    for values that do not fit, and for more co-located servers than workers.
     """
     given = given_layers(
         layers,

@@ -34,14 +34,14 @@ def build(
 ) -> JobDag:
     """One rank per stage; one forward and one backward in turns, without end; stage s is `stages` - s ahead.
 
-    An iteration is `micro_batches` of them, cut out of the steady state: stage s goes backward through micro-batches
-    0, 1, .. and forward through those that lie `stages` - s - 1 further on, so what it sends in place m of an
-    iteration its neighbour needs in place m + 1, the last one in the next iteration. The pipeline is full from the
-    first iteration on (filling it happens once in a training run, and is left out): with equal stages and no
-    network each later iteration lasts micro_batches * (forward_s + backward_s), without a bubble. Weights are
-    updated after every micro-batch (PipeDream) or every iteration (2BW). Times are seconds per micro-batch
-    (`update_s`: per update), bytes what crosses a boundary per micro-batch; offsets are derived from the DAG. Raises
-    InputError for lists of the wrong length and for fewer than 2 stages.
+    An iteration is `micro_batches` of them, cut out of the steady state. Stage s goes backward through micro-batches 0,
+    1, .. and forward through those that lie `stages` - s - 1 further on. So what it sends in place m of an iteration
+    its neighbour needs in place m + 1, the last one in the next iteration. The pipeline is full from the first
+    iteration on: filling it happens once in a training run, and is left out. With equal stages and no network each
+    later iteration lasts micro_batches * (forward_s + backward_s), without a bubble. Weights are updated after every
+    micro-batch (PipeDream) or every iteration (2BW). Times are seconds per micro-batch (`update_s`: per update), bytes
+    what crosses a boundary per micro-batch; offsets are derived from the DAG. Raises InputError for lists of the wrong
+    length and for fewer than 2 stages.
     """
     values = given_stages(
         stages=stages,

@@ -24,9 +24,9 @@ def build(
     """`ranks` ranks that hold 1 / `ranks` of every layer; each all-reduce blocks all of them.
 
     Seconds are those of a whole layer and micro-batch, of which a rank computes 1 / `ranks`; `activation_bytes` is what is
-    all-reduced. A layer has `all_reduces` of them forward and as many backward, each after an equal part
-    of its computation (Megatron-LM: 2, after attention and after the MLP; the paper's Fig. 5 has 1). Each is a
-    Coflow and an EchelonFlow, with offsets of 0. Raises InputError for values that do not fit.
+    all-reduced. A layer has `all_reduces` of them forward and as many backward, each after an equal part of its
+    computation. Megatron-LM has 2, after attention and after the MLP; the paper's Fig. 5 has 1. Each is a Coflow and an
+    EchelonFlow, with offsets of 0. Raises InputError for values that do not fit.
     """
     given = given_layers(
         layers,

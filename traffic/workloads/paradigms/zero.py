@@ -29,9 +29,9 @@ def build(
     """`ranks` replicas, each of which updates 1 / `ranks` of the weights and gives them to the others.
 
     Values are those of a layer, one for all or one for each. Gradients are reduce-scattered in buckets of at least
-    `bucket_bytes`: with stage 2 as soon as a bucket is complete, with stage 1, which keeps all gradients, once the whole
-    backward pass is over. Each rank then updates its share, for 1 / `ranks` of `update_s`, and all-gathers the
-    new weights, bucket by bucket, before the next iteration. Every collective is a Coflow and an EchelonFlow with
+    `bucket_bytes`. With stage 2 that is as soon as a bucket is complete; with stage 1, which keeps all gradients, once
+    the whole backward pass is over. Each rank then updates its share, for 1 / `ranks` of `update_s`, and all-gathers
+    the new weights, bucket by bucket, before the next iteration. Every collective is a Coflow and an EchelonFlow with
     offsets of 0. Raises InputError for values that do not fit.
     """
     given = given_layers(

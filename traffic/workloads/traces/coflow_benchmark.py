@@ -34,8 +34,8 @@ class Shuffle:
 def read(lines: Lines, *, megabyte_bytes: int = MEGABYTE_BYTES) -> CoflowTrace:
     """The trace in `lines`, sizes in bytes (`megabyte_bytes` to the MB), arrivals in seconds.
 
-    Raises InputError naming the line at fault: a number that is none, a port out of range, an arrival before 0,
-    a size that is not positive, a Coflow without flows, a count that does not match.
+    Raises InputError naming the line at fault: a number that is none, a port out of range, an arrival before 0. Also a
+    size that is not positive, a Coflow without flows, and a count that does not match.
     """
     columns = Columns(lines)
     for line in lines:

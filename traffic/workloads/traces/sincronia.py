@@ -3,9 +3,9 @@
     <ports> <Coflows>
     <id> <arrival ms> <flows> <sources> <destinations> (<source> <destination> <MB>)...
 
-Ports count from 0. Source: the README of the sincronia-coflow/implementation repository. Its generator moves
-flows from a port to itself to another destination after having counted, so that in a quarter of the lines of its own
-traces the sources and destinations are not as many as the line says: these two counts are read and not relied on.
+Ports count from 0. Source: the README of the sincronia-coflow/implementation repository. Its generator moves flows from
+a port to itself to another destination after having counted. So in a quarter of the lines of its own traces the sources
+and destinations are not as many as the line says. These two counts are read and not relied on.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from traffic.workloads.traces._lines import Lines
 def read(lines: Lines, *, megabyte_bytes: int = MEGABYTE_BYTES) -> CoflowTrace:
     """The trace in `lines`, sizes in bytes (`megabyte_bytes` to the MB), arrivals in seconds.
 
-    Raises InputError naming the line at fault: a number that is none, a port out of range, an arrival before 0,
-    a size that is not positive, a Coflow without flows, a number of flows that does not match.
+    Raises InputError naming the line at fault: a number that is none, a port out of range, an arrival before 0. Also a
+    size that is not positive, a Coflow without flows, a number of flows that does not match.
     """
     columns = Columns(lines)
     for line in lines:

@@ -1,12 +1,12 @@
-"""One run as the controller sees it: flows in flight, what is in force for each, and the decision cycle.
+"""One run's flow books: flows in flight, what is in force for each, and the decision cycle.
 
-Pure: the clock is an argument. Times inside are seconds since the run's zero, as in the simulator. A decision
-is a question to the policy and its answer; flows may come and go between the two.
+Pure: clocks are arguments. Times are seconds since the run's zero, as in the simulator. A decision is a question to
+the policy and its answer; flows may come and go between the two. Who takes part, and which policy is in force,
+is in `controller.session`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import math
@@ -35,11 +35,6 @@ TRIGGERS_NAMED = 8
 """A decision's log entry names so many of the events that led to it, and counts the others."""
 SHORTEST_VALIDITY_S = 1e-3
 """An allocation is not asked for again sooner than this after it was made, unless something happens."""
-OLDEST_EVENT_S = 60.0
-"""An event that claims to be older was not timed on the clock that all share."""
-
-Guard = Callable[[str], contextlib.AbstractContextManager[None]]
-"""Called with the policy's name; the policy runs inside the context (which may bound its time)."""
 
 
 @dataclass(slots=True)
@@ -81,36 +76,20 @@ class Pending:
         return ", ".join(self.named) + (f", and {more} more" if more else "")
 
 
-@dataclass
-class Run:
-    """State between `Begin` and `End`; raises InputError, unchanged, for events that do not fit.
+class FlowBooks:
+    """Books between `Begin` and `End`; every method raises InputError, unchanged, for events that do not fit.
 
-    `connected` are the names of the switches that are connected now: it changes as they come and go.
+    `connected` are the names of the switches that are connected now: it changes as they come and go. `clock` (seconds)
+    measures how long decisions take, `number` gives each question a number of its own.
     """
 
-    fabric: Fabric
-    connected: AbstractSet[str]
-    policy: Policy
-    enforcer: str
-    agents: int
-    clock: Callable[[], float]
-    guard: Guard
-    standing: bool = False
-    """Nobody began it and nobody will end it: it outlives its clients, and no policy may fail it."""
-    previous: tuple[Policy, str] | None = None
-    """Policy and enforcer that were in force before this policy was swapped in, to go back to."""
-    asked: Question | None = None
-    """The question that a policy in another process has yet to answer."""
-    zero_s: float | None = None
-    members: set[int] = field(default_factory=set)
-    """Clients that have said anything in this run: losing one of them is losing the run."""
-    ready: set[int] = field(default_factory=set)
-    done: set[int] = field(default_factory=set)
-    reported_done: bool = False
-    failed: bool = False
-
-    def __post_init__(self) -> None:
-        self._state = SchedulerState(self.fabric.network)
+    def __init__(
+        self, fabric: Fabric, connected: AbstractSet[str], clock: Callable[[], float], number: Callable[[], int]
+    ) -> None:
+        self._fabric = fabric
+        self._connected = connected
+        self._clock = clock
+        self._state = SchedulerState(fabric.network)
         self._flows: dict[FlowKey, FlowInFlight] = {}
         self._finished: dict[tuple[str, str], int] = {}
         """Of each flow the last iteration that finished: one number, however long the run stands."""
@@ -120,7 +99,9 @@ class Run:
         self._pending = Pending()
         self._pending_since = 0.0
         self._expires_s = math.inf
-        self._fell_back = False
+        self._number = number
+        self._asked: Question | None = None
+        """The question that is yet to be answered."""
 
     # Events
 
@@ -154,15 +135,14 @@ class Run:
         if other is not None:
             raise InputError(f"{what} has the hosts and ports of flow {other[1]!r} of job {other[0]!r}")
 
-    def release(self, message: Release, client: int, host: str, now_s: float) -> None:
-        """A flow's data is ready on its source host, whose client will be told how to send it."""
+    def release(self, message: Release, client: int, host: str, release_s: float, now_s: float) -> None:
+        """A flow's data is ready on its source host since `release_s`; `client` will be told how to send it."""
         self._check_host(message, host, "src_host")
         key = (message.job, message.iteration, message.flow)
         if message.iteration < 0:
             raise InputError(f"release of flow {message.flow!r}: iteration is {message.iteration}")
-        time_s = self._event_time_s(message.time_s, now_s)
-        self._state.release(key, time_s)
-        self._flows[key] = FlowInFlight(client, now_s - self._started_s())
+        self._state.release(key, release_s)
+        self._flows[key] = FlowInFlight(client, now_s)
         self._note("release", key)
 
     def progress(self, message: Progress, host: str, now_s: float) -> None:
@@ -176,13 +156,13 @@ class Run:
             return
         self._state.progress(key, message.sent_bytes)
         flow = self._flows[key]
-        flow.known_bytes, flow.known_s = float(max(message.sent_bytes, 0)), now_s - self._started_s()
+        flow.known_bytes, flow.known_s = float(max(message.sent_bytes, 0)), now_s
 
-    def finish(self, message: Finish, host: str, now_s: float) -> None:
-        """The receiver has the flow's last byte. Its rule stays for stragglers and for the next iteration."""
+    def finish(self, message: Finish, host: str, finish_s: float) -> None:
+        """The receiver has the last byte since `finish_s`. The rule stays, for stragglers and for the next iteration."""
         self._check_host(message, host, "dst_host")
         key = (message.job, message.iteration, message.flow)
-        self._state.finish(key, self._event_time_s(message.time_s, now_s))
+        self._state.finish(key, finish_s)
         del self._flows[key]
         last = self._finished.get((message.job, message.flow), -1)
         self._finished[message.job, message.flow] = max(last, message.iteration)
@@ -196,17 +176,6 @@ class Run:
                 f"comes from {host}; only {expected} can know"
             )
 
-    def _started_s(self) -> float:
-        if self.zero_s is None:
-            raise InputError("the run has not started: wait for Start")
-        return self.zero_s
-
-    def _event_time_s(self, time_s: float, now_s: float) -> float:
-        """An agent's clock reading, which cannot be later than its arrival, as time since zero."""
-        if not math.isfinite(time_s) or time_s < now_s - OLDEST_EVENT_S:
-            raise InputError(f"time_s is {time_s}, not a reading of the monotonic clock (now {now_s:.3f})")
-        return min(time_s, now_s) - self._started_s()
-
     def _note(self, what: str, key: FlowKey) -> None:
         job, iteration, flow = key
         self.note(f"{what} {job}/{flow}#{iteration}")
@@ -214,7 +183,7 @@ class Run:
     def note(self, trigger: str) -> None:
         """Something has happened that asks for a decision."""
         if not self._pending.count:
-            self._pending_since = self.clock()
+            self._pending_since = self._clock()
         self._pending.add(trigger)
 
     def withdraw(self, client: int) -> list[Instruction]:
@@ -237,36 +206,45 @@ class Run:
 
     @property
     def wake_s(self) -> float:
-        """When the next decision is due though nothing happens, on the clock of `now_s`; maybe infinite."""
-        return math.inf if self.zero_s is None or self.asked is not None else self.zero_s + self._expires_s
+        """When the next decision is due though nothing happens; maybe infinite."""
+        return math.inf if self._asked is not None else self._expires_s
 
     def due(self, now_s: float) -> bool:
         """Whether something has happened, or run out, since the last decision (one is made at a time)."""
-        return self.asked is None and (self._pending.count > 0 or now_s >= self.wake_s)
+        return self._asked is None and (self._pending.count > 0 or now_s >= self._expires_s)
 
-    def question(self, now_s: float) -> Question | None:
-        """What the policy is to be asked now; None where there is nothing to decide."""
-        began_s = self._pending_since if self._pending.count else self.clock()
+    def ask(self, policy: Policy, now_s: float) -> Question | None:
+        """The question to `policy` that is open from now on; None where there is nothing to decide."""
+        began_s = self._pending_since if self._pending.count else self._clock()
         trigger = self._pending.words()
         self._pending = Pending()
         self._expires_s = math.inf
         if not self._flows:
             return None
-        time_s = now_s - self._started_s()
-        snapshot, keys = self._snapshot(time_s)
-        return Question(self.policy, snapshot, tuple(keys), time_s, trigger, began_s, self.clock())
+        snapshot, keys = self._snapshot(now_s)
+        number = self._number()
+        self._asked = Question(number, policy, snapshot, tuple(keys), now_s, trigger, began_s, self._clock())
+        return self._asked
 
-    def ask(self, question: Question) -> Allocation:
-        """The answer of a policy in this process (PolicyError where it fails)."""
-        with self.guard(self.policy.name):
-            return self.policy(question.snapshot)
+    def close_question(self, number: int) -> Question | None:
+        """The open question, which is no longer open; None for one that was overtaken."""
+        question = self._asked
+        if question is None or question.number != number:
+            return None
+        self._asked = None
+        return question
 
-    def answer(self, question: Question, allocation: Allocation) -> list[Instruction]:
-        """Say what the answer changes, and only that: rules first, then the agents, then the log."""
-        policy_ms = (self.clock() - question.asked_s) * 1e3
+    def ask_again(self, trigger: str) -> None:
+        """Ask at once, whatever is open: an answer to that no longer counts."""
+        self._asked = None
+        self.note(trigger)
+
+    def answer(self, question: Question, allocation: Allocation, enforcer: str) -> list[Instruction]:
+        """Put an answer in force, and say what it changes, and only that: rules first, then the agents, then the log."""
+        policy_ms = (self._clock() - question.asked_s) * 1e3
         snapshot, time_s = question.snapshot, question.time_s
         self._expires_s = max(allocation.valid_until_s, time_s + SHORTEST_VALIDITY_S)
-        settings = self._enforce(question, allocation)
+        settings = self._enforce(question, allocation, enforcer)
         instructions = [*self._rule_changes(question.keys), *_messages(settings)]
         record = DecisionRecord(
             time_s=time_s,
@@ -275,43 +253,14 @@ class Run:
             groups=len(snapshot.groups.id),
             digest=digest(snapshot),
             policy_ms=policy_ms,
-            total_ms=(self.clock() - question.began_s) * 1e3,
+            total_ms=(self._clock() - question.began_s) * 1e3,
             changed=tuple((s.job, s.iteration, s.flow, s.dscp, s.rate_Bps) for _, s in settings),
         )
         return [*instructions, LogDecision(record)]
 
     def trial(self, now_s: float) -> Snapshot | None:
         """What a policy would be asked now; None where no flow is in flight."""
-        return self._snapshot(now_s - self._started_s())[0] if self._flows else None
-
-    def swap(self, policy: Policy, enforcer: str) -> list[Policy]:
-        """Follow `policy` from now on, flows in flight included; returns the policies of no more use."""
-        unused = [] if self.previous is None else [self.previous[0]]
-        self.previous = self.policy, self.enforcer
-        self.policy, self.enforcer = policy, enforcer
-        self._drop_question("policy")
-        return unused
-
-    def fall_back(self, last_resort: Policy) -> Policy | None:
-        """Go back to the policy before, or to `last_resort`; returns the one given up, None if it was the last."""
-        failed = self.policy
-        if self.previous is None and failed.name == last_resort.name:
-            return None
-        self.policy, self.enforcer = self.previous or (last_resort, last_resort.enforcer)
-        self.previous = None
-        self._drop_question("fallback")
-        return failed
-
-    @property
-    def lives_on(self) -> bool:
-        """Whether a policy that fails is replaced: it was swapped in live, or the run stands by itself."""
-        return self.standing or self.previous is not None or self._fell_back
-
-    def _drop_question(self, trigger: str) -> None:
-        """Have the new policy asked at once; an answer of the old one no longer counts."""
-        self.asked = None
-        self._fell_back = self._fell_back or trigger == "fallback"
-        self.note(trigger)
+        return self._snapshot(now_s)[0] if self._flows else None
 
     def _snapshot(self, time_s: float) -> tuple[Snapshot, list[FlowKey]]:
         """The state's snapshot, with bytes sent as estimated for now."""
@@ -321,11 +270,11 @@ class Run:
 
         return self._state.snapshot(time_s, estimate)
 
-    def _enforce(self, question: Question, allocation: Allocation) -> list[tuple[int, Setting]]:
+    def _enforce(self, question: Question, allocation: Allocation, enforcer: str) -> list[tuple[int, Setting]]:
         """Put the allocation in force in our books; returns (client, setting) of every flow that changes."""
         flows = [self._flows.get(key) for key in question.keys]
         in_force = [None if flow is None else flow.treatment for flow in flows]
-        treatments = ENFORCERS[self.enforcer](question.snapshot, allocation, in_force)
+        treatments = ENFORCERS[enforcer](question.snapshot, allocation, in_force)
         settings = []
         sent = question.snapshot.sent_bytes.tolist()
         rows = zip(question.keys, flows, treatments, allocation.rates_Bps.tolist(), sent, strict=True)
@@ -352,12 +301,12 @@ class Run:
             treatment = self._flows[job, iteration, name].treatment
             if treatment is not None and self._marks.get((job, name)) != treatment.dscp:
                 self._marks[job, name] = treatment.dscp
-                self._collect_rules(job, name, self.connected, add)
+                self._collect_rules(job, name, self._connected, add)
         return [InstallRules(switch, add=tuple(rules)) for switch, rules in add.items()]
 
     def _collect_rules(self, job: str, name: str, connected: AbstractSet[str], rules: dict[str, list[Rule]]) -> None:
         flow = self._state.declaration(job, name)
-        for switch, rule in self.fabric.flow_rules(flow, self._marks[job, name], connected):
+        for switch, rule in self._fabric.flow_rules(flow, self._marks[job, name], connected):
             rules.setdefault(switch, []).append(rule)
 
     def rules_on(self, switch: str) -> list[Rule]:
@@ -374,23 +323,15 @@ class Run:
     def _take_back(self, flows: Sequence[tuple[str, str]]) -> list[Instruction]:
         remove: dict[str, list[Rule]] = {}
         for job, name in flows:
-            self._collect_rules(job, name, self.connected, remove)
+            self._collect_rules(job, name, self._connected, remove)
             del self._marks[job, name]
         return [InstallRules(switch, remove=tuple(rules)) for switch, rules in remove.items()]
 
     # Words
 
     def describe(self) -> dict[str, Any]:
-        """The run in plain data, for people and programs that ask."""
-        return {
-            "policy": self.policy.name,
-            "enforcer": self.enforcer,
-            "started": self.zero_s is not None,
-            "failed": self.failed,
-            "agents": {"expected": self.agents, "ready": len(self.ready), "done": len(self.done)},
-            "groups": len(self._state.groups),
-            "flows_in_flight": len(self._flows),
-        }
+        """The books in plain data, for people and programs that ask."""
+        return {"groups": len(self._state.groups), "flows_in_flight": len(self._flows)}
 
     def describe_groups(self) -> list[dict[str, Any]]:
         """Every declared group, with its flows in flight and what is in force for them."""

@@ -1,0 +1,91 @@
+"""Describes every column of every table that a run leaves: `python -m echelon.documents.columns`.
+
+Writes the tables in docs/columns.md between their marks. What a column means stands in one place, at the field or the
+printed column itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from echelon.documents.made_pages import with_made
+from echelon.places import DOCS
+from echelonflow.records.run_record import DecisionRecord
+from echelonflow.tables import markdown_table
+from results.coflows import CoflowResult, CoflowRow, Kind
+from results.columns import columns_of
+from results.fidelity import Fidelity
+from results.metrics import FlowRow, GroupRow, IterationRow, RunKey
+from results.statistics import Estimate
+from results.summary import JobFigures, PolicyResult, RunResult, Summary
+from results.table import COFLOW_COLUMNS, COLUMNS, PrintedColumn
+
+END = "<!-- end of what is made -->"
+
+WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
+    {
+        "iterations.csv": (IterationRow,),
+        "groups.csv": (GroupRow,),
+        "flows.csv": (FlowRow,),
+        "coflows.csv": (CoflowRow,),
+        "decisions.jsonl": (RunKey, DecisionRecord),
+        "summary.json": (Summary,),
+        "summary.json: results": (PolicyResult,),
+        "summary.json: estimates": (Estimate,),
+        "summary.json: figures": (JobFigures,),
+        "summary.json: runs": (RunResult,),
+        "summary.json: fidelity": (Fidelity,),
+        "summary.json: coflows": (CoflowResult,),
+        "summary.json: kinds": (Kind,),
+    }
+)
+"""What is made of each dataclass that a run writes, by the name of the made part."""
+PRINTED: Mapping[str, Sequence[PrintedColumn[Any]]] = MappingProxyType(
+    {"printed: jobs": COLUMNS, "printed: Coflows": COFLOW_COLUMNS}
+)
+"""The tables that end a run on the terminal."""
+
+
+def names(part: str) -> list[str]:
+    """The columns that a made part of the page documents, in order."""
+    if part in PRINTED:
+        return [column.head for column in PRINTED[part]]
+    return [column.name for kind in WRITTEN[part] for column in columns_of(kind)]
+
+
+def made(part: str) -> str:
+    """A made part of the page: one line for each column."""
+    if part in PRINTED:
+        rows = [[f"`{column.head}`", column.unit or "-", column.meaning] for column in PRINTED[part]]
+        return markdown_table(["column", "unit", "meaning"], rows, align="lll")
+    rows = [
+        [f"`{column.name}`", column.unit or "-", column.meaning, column.source]
+        for kind in WRITTEN[part]
+        for column in columns_of(kind)
+    ]
+    return markdown_table(["column", "unit", "meaning", "from"], rows, align="llll")
+
+
+def begin(part: str) -> str:
+    """The mark before a made part."""
+    return f"<!-- {part}: made by python -m echelon.documents.columns -->"
+
+
+def with_all_made(page: str) -> str:
+    """`page` with all its made parts as the code has them now."""
+    for part in (*WRITTEN, *PRINTED):
+        page = with_made(page, begin(part), END, made(part))
+    return page
+
+
+def main(docs: Path = DOCS) -> None:
+    """Put the made parts in their places."""
+    page = docs / "columns.md"
+    page.write_text(with_all_made(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

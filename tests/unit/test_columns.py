@@ -1,0 +1,161 @@
+"""docs/columns.md documents every column that a run writes or prints, and none that it does not."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from echelon.documents import columns
+from echelon.experiment import schema
+from echelon.running import runner
+from results.columns import columns_of
+from results.folder import analyse
+from results.table import summary_table
+from tests.unit.synthetic_run import paper_job, paper_network, synthetic_run, write_experiment
+
+PAGE = (columns.DOCS / "columns.md").read_text(encoding="utf-8")
+EXPERIMENTS = columns.DOCS.parent / "experiments"
+
+
+def documented(part):
+    """Names in the first column of a made part of the page."""
+    _, _, rest = PAGE.partition(columns.begin(part))
+    table, _, _ = rest.partition(columns.END)
+    return re.findall(r"^\| `([^`]+)` ", table, re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def emulated(tmp_path_factory):
+    network = paper_network()
+    jobs = [paper_job(network)]
+    names = ["fair", "echelonflow"]
+    runs = [
+        synthetic_run(jobs, network, name, repeat, 2 * repeat + i)
+        for repeat in range(2)
+        for i, name in enumerate(names)
+    ]
+    root = write_experiment(tmp_path_factory.mktemp("emulated") / "run", network, jobs, names, runs)
+    return root, analyse(root, pictures=False)
+
+
+def simulated(path, root):
+    _, summary = runner.run(schema.load(path), root, "fluid", lambda _: None, pictures=False)
+    return root, summary
+
+
+@pytest.fixture(scope="module")
+def fluid(tmp_path_factory):
+    return simulated(EXPERIMENTS / "pipeline.yaml", tmp_path_factory.mktemp("fluid") / "run")
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    return simulated(EXPERIMENTS / "traces" / "shuffles.yaml", tmp_path_factory.mktemp("trace") / "run")
+
+
+def head(path: Path):
+    with path.open(encoding="utf-8") as file:
+        return next(csv.reader(file))
+
+
+def printed(summary):
+    """Heads of the printed table: its second line."""
+    return re.split(r"  +", summary_table(summary).splitlines()[1])
+
+
+def test_the_page_is_what_the_code_says():
+    assert columns.with_all_made(PAGE) == PAGE, "make it again: python -m echelon.documents.columns"
+
+
+@pytest.mark.parametrize("kind", ["emulated", "fluid"])
+def test_tables_of_runs_are_documented(kind, request):
+    root, summary = request.getfixturevalue(kind)
+    for name in ("iterations.csv", "groups.csv", "flows.csv"):
+        assert head(root / name) == documented(name)
+    assert printed(summary) == documented("printed: jobs")
+    for line in (root / "decisions.jsonl").read_text().splitlines():
+        assert list(json.loads(line)) == documented("decisions.jsonl")
+    assert ((root / "decisions.jsonl").stat().st_size > 0) == (kind == "emulated")
+
+
+def test_tables_of_a_trace_are_documented(trace):
+    root, summary = trace
+    assert head(root / "coflows.csv") == documented("coflows.csv")
+    assert printed(summary) == documented("printed: Coflows")
+
+
+def objects(summary):
+    """Every object in summary.json with the part of the page that describes it."""
+    yield "summary.json", summary
+    for result in summary["results"]:
+        yield "summary.json: results", result
+        for name in ("iteration_s", "exposed_s", "tardiness_s"):
+            yield "summary.json: estimates", result[name]
+        if result["predicted"]:
+            yield "summary.json: figures", result["predicted"]
+    for run in summary["runs"]:
+        yield "summary.json: runs", run
+        yield from (("summary.json: figures", figures) for figures in run["jobs"].values())
+        if run["fidelity"]:
+            yield "summary.json: fidelity", run["fidelity"]
+    for result in summary["coflows"]:
+        yield "summary.json: coflows", result
+        yield from (("summary.json: kinds", kind) for kind in result["kinds"])
+
+
+def test_every_object_of_the_summaries_is_documented(emulated, fluid, trace):
+    seen = set()
+    for root, _ in (emulated, fluid, trace):
+        for part, found in objects(json.loads((root / "summary.json").read_text())):
+            assert list(found) == documented(part), part
+            assert not [key for key, value in found.items() if isinstance(value, dict) and key not in
+                        ("iteration_s", "exposed_s", "tardiness_s", "predicted", "jobs", "fidelity")]  # fmt: skip
+            seen.add(part)
+    assert seen == {part for part in columns.WRITTEN if part.startswith("summary.json")}
+
+
+def test_nothing_on_the_page_is_of_another_table():
+    parts = re.findall(r"^<!-- (.+): made by", PAGE, re.MULTILINE)
+    assert sorted(parts) == sorted([*columns.WRITTEN, *columns.PRINTED])
+    for part in parts:
+        assert documented(part) == columns.names(part)
+
+
+@pytest.mark.parametrize("part", columns.WRITTEN)
+def test_every_column_says_what_it_means_and_where_it_comes_from(part):
+    for kind in columns.WRITTEN[part]:
+        for column in columns_of(kind):
+            assert len(column.meaning) > 10, column.name
+            assert column.source, f"{kind.__name__}.{column.name} does not end in 'From ...' or 'Computed.'"
+
+
+def test_a_column_without_a_description_is_refused():
+    @dataclass
+    class Bare:
+        told: int
+        """A number. From the test."""
+        untold: int
+
+    with pytest.raises(ValueError, match="Bare: no docstring says what is in untold"):
+        columns_of(Bare)
+
+
+def test_units_come_from_names():
+    @dataclass
+    class Row:
+        spent_ms: float
+        """A time. Computed."""
+        bytes_wrong: tuple[str, ...]
+        """Texts. Computed."""
+        busy_share: float
+        """A share with no source"""
+
+    found = [(column.unit, column.meaning, column.source) for column in columns_of(Row)]
+    assert found == [
+        ("ms", "A time.", "computed"), ("", "Texts.", "computed"), ("0 to 1", "A share with no source.", ""),
+    ]  # fmt: skip

@@ -1,0 +1,105 @@
+"""Logs of events: what is written is read again as it was, and what is no such log is refused by name."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+
+from echelonflow.errors import InputError
+from echelonflow.records import events
+from echelonflow.scheduling.allocation import Allocation
+from echelonflow.wire.messages import Begin, Declare, FlowDeclaration, Hello, Progress
+
+FLOW = FlowDeclaration("f", 0, "c", "h1", "h2", 10**6, 0.1, 10_000, 5001)
+EXAMPLES = [
+    events.ClientSaid(1, Hello("runner", "")),
+    events.ClientSaid(1, Begin("run", "echelonflow", "priority", 2, "/d")),
+    events.ClientSaid(2, Declare("job", "g", "pp", 1.0, (FLOW,), 0.25)),
+    events.LineRefused(2, 'not JSON: \x00 " ü'),
+    events.ClientGone(2),
+    events.SwitchConnected(1 << 63),
+    events.SwitchReady("s1"),
+    events.SwitchLost(3),
+    events.SwitchRefused("s1", "OpenFlow error type 5 code 1"),
+    events.PacketShown(1, 2, "02:00:00:00:00:01"),
+    events.RoundOver(),
+    events.PolicyFailed(7, "too slow"),
+    events.PolicyOrdered("./mine.py(a=b)", "rate"),
+    events.StandingOrdered("fair"),
+    events.ControllerFailed("KeyError: 'x'"),
+]
+HEADER = events.Header({"name": "n"}, {"h1": "10.0.0.1"}, questions_asked=4)
+
+
+def write(path, logged):
+    with events.EventLog(path, HEADER) as log:
+        for now_s, event in logged:
+            log.append(now_s, event)
+
+
+def test_every_kind_of_event_is_read_as_it_was_written(tmp_path):
+    path = tmp_path / events.EVENTS_FILE
+    clock = [1234.000000001 + i / 3 for i in range(len(EXAMPLES))]
+    write(path, zip(clock, EXAMPLES, strict=True))
+    header, found = events.read(path)
+    assert header == HEADER
+    assert [(logged.now_s, logged.event) for logged in found] == list(zip(clock, EXAMPLES, strict=True))
+    kinds = {type(event) for event in EXAMPLES} | {events.PolicyAnswered}
+    assert kinds == set(events.Event.__args__)
+
+
+@pytest.mark.parametrize("valid_until_s", [math.inf, 0.1 + 0.2])
+def test_a_policys_answer_keeps_every_bit(tmp_path, valid_until_s):
+    rates, rank = np.array([1 / 3, 1e-300, 0.0, 1e12]), np.array([2, 0, 1, 1 << 40])
+    answer = events.PolicyAnswered.of(3, Allocation(rates, rank, valid_until_s))
+    write(tmp_path / "log", [(1.0, answer)])
+    (logged,) = events.read(tmp_path / "log")[1]
+    found = logged.event.allocation()
+    assert logged.event.question == 3
+    assert found.rates_Bps.tobytes() == rates.tobytes()
+    assert found.rank.tobytes() == rank.tobytes()
+    assert (found.rates_Bps.dtype, found.rank.dtype, found.valid_until_s) == (rates.dtype, rank.dtype, valid_until_s)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is empty"),
+        ("nonsense\n", "line 1: "),
+        ('{"schema":"echelon.plan","version":1}\n', "is echelon.plan version 1; this reads echelon.events 1"),
+        ('{"schema":"echelon.events","version":99}\n', "version 99; this reads echelon.events 1"),
+        ('{"schema":"echelon.events","version":1}\n', "line 1: .*network"),
+        ('HEADER{"now_s":1,"event":{"type":"dance"}}\n', "line 2: .*dance"),
+        ('HEADER{"now_s":1,"event":{"type":"client_gone"}}\n', "line 2: .*client"),
+        ('HEADER{"now_s":1,"event":{"type":"client_said","client":1,"message":{"type":"hello"}}}\n', "line 2: .*client"),
+        ('HEADER{"now_s":1,"event":{"type":"policy_answered","question":1,"rates_Bps":"?","rank":"","valid_until_s":null}}\n', "line 2: "),
+    ],
+)  # fmt: skip
+def test_what_is_no_log_of_ours_is_refused_in_one_line(tmp_path, text, words):
+    path = tmp_path / "events.jsonl"
+    path.write_text(text.replace("HEADER", '{"schema":"echelon.events","version":1,"network":{}}\n'))
+    with pytest.raises(InputError, match=words) as refused:
+        list(events.read(path)[1])
+    assert str(path) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_log_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"event log .*none: No such file"):
+        events.read(tmp_path / "none")
+
+
+def test_an_event_costs_microseconds(tmp_path):
+    """Some hundred events come between two decisions of a millisecond; a log of them must not be felt."""
+    event = events.ClientSaid(3, Progress("job", "flow-12", 5, 123_456_789))
+    with events.EventLog(tmp_path / "log", HEADER) as log:
+        rounds = []
+        for _ in range(20):
+            began_s = time.perf_counter()
+            for _ in range(500):
+                log.append(12345.678, event)
+            rounds.append((time.perf_counter() - began_s) / 500)
+    assert min(rounds) < 100e-6
