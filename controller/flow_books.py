@@ -23,11 +23,12 @@ from controller.instructions import InstallRules, Instruction, LogDecision, Ques
 from controller.rules import LAST_DATA_PORT, Rule
 from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats
+from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
-from echelonflow.scheduling.state import FlowKey, SchedulerState
+from echelonflow.scheduling.state import SchedulerState
 from echelonflow.wire.declare import DATA_PORT
 from echelonflow.wire.messages import Decide, Declare, Finish, FlowDeclaration, Progress, Release, Setting
 

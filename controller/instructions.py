@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controller.rules import Rule
+from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.events import Logged
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
-from echelonflow.scheduling.state import FlowKey
 from echelonflow.wire.messages import Message
 
 

@@ -7,22 +7,17 @@ there are at most 50).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from echelonflow.codec import read_json
-from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats, Ints
-from echelonflow.model.coflow_trace import CoflowTrace, TraceRecord
+from echelonflow.records.coflow_runs import read_coflow_runs
 from results.columns import write_csv
 from results.metrics import RunKey
 
-RUNS_FILE = "coflow-runs.json"
 FIGURES = ("average_s", "median_s", "p95_s", "p99_s")
 SHORT_BYTES = 5e6
 NARROW_FLOWS = 50
@@ -102,45 +97,15 @@ class CoflowResult:
     """One object for each kind of Coflow that the trace has. Computed."""
 
 
-def save_coflow_runs(root: Path, trace: CoflowTrace, records: Sequence[TraceRecord]) -> None:
-    """Write what the runs of `trace` left, by Coflow, into the run folder `root`."""
-    longest_bytes = np.zeros(trace.coflows)
-    np.maximum.at(longest_bytes, trace.coflow, trace.size_bytes)
-    body = {
-        "coflow_id": trace.coflow_id.tolist(),
-        "arrival_s": trace.arrival_s.tolist(),
-        "width": np.bincount(trace.coflow, minlength=trace.coflows).tolist(),
-        "size_bytes": np.bincount(trace.coflow, weights=trace.size_bytes, minlength=trace.coflows).tolist(),
-        "longest_bytes": longest_bytes.tolist(),
-        "runs": [
-            {"policy": r.policy, "repeat": r.repeat, "events": r.events, "finish_s": r.finish_s.tolist()}
-            for r in records
-        ],
-    }
-    (root / RUNS_FILE).write_text(json.dumps(body) + "\n", encoding="utf-8")
-
-
-def load_coflow_runs(root: Path) -> list[TraceRun]:
-    """The runs that `save_coflow_runs` wrote; InputError where the file is malformed."""
-    path = root / RUNS_FILE
-    body = read_json(path)
-    try:
-        coflow_id, width = (np.array(body[name], np.int64) for name in ("coflow_id", "width"))
-        columns = {name: np.array(body[name], float) for name in ("arrival_s", "size_bytes", "longest_bytes")}
-        found = [
-            TraceRun(run["policy"], run["repeat"], coflow_id, finish_s=_finish(run), width=width, **columns)
-            for run in body["runs"]
-        ]
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: is malformed: {error!r}") from error
-    lengths = {len(column) for run in found for column in (run.finish_s, coflow_id, width, *columns.values())}
-    if len(lengths) != 1 or lengths == {0}:
-        raise InputError(f"{path}: is malformed: it needs a run, and columns of one length; lengths are {lengths}")
-    return found
-
-
-def _finish(run: dict[str, Any]) -> Floats:
-    return np.array(run["finish_s"], float)
+def load_trace_runs(path: Path) -> list[TraceRun]:
+    """The runs in coflow-runs.json at `path`; InputError where the file is malformed."""
+    kept = read_coflow_runs(path)
+    coflow_id, width = np.array(kept.coflow_id, np.int64), np.array(kept.width, np.int64)
+    arrival_s, size_bytes, longest_bytes = map(np.array, (kept.arrival_s, kept.size_bytes, kept.longest_bytes))
+    return [
+        TraceRun(run.policy, run.repeat, coflow_id, arrival_s, np.array(run.finish_s), width, size_bytes, longest_bytes)
+        for run in kept.runs
+    ]
 
 
 def coflow_results(runs: Sequence[TraceRun]) -> tuple[CoflowResult, ...]:

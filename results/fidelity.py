@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from echelonflow.model.dag import Job
+from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.outcome import RunOutcome
-from echelonflow.records.run_record import FlowKey, FlowRecord, RunRecord
+from echelonflow.records.run_record import FlowRecord, RunRecord
 from echelonflow.wire.classes import CONTROL_CLASS, class_of_dscp
 from results.flows import FlowPackets
 from results.statistics import quantile

@@ -10,15 +10,16 @@ from pathlib import Path
 
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Job
+from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.calibration import Calibration, read_calibration
 from echelonflow.records.folder import RunFiles, RunFolder
 from echelonflow.records.manifest import Manifest, read_manifest
 from echelonflow.records.outcome import RunOutcome, read_outcome
 from echelonflow.records.plan import Plan, read_plan
-from echelonflow.records.run_record import FlowKey, RunRecord
+from echelonflow.records.run_record import RunRecord
 from echelonflow.records.runs import load_runs, save_runs
 from results import pcap
-from results.coflows import coflow_results, load_coflow_runs, write_coflows
+from results.coflows import coflow_results, load_trace_runs, write_coflows
 from results.columns import to_json, write_csv
 from results.fidelity import measure
 from results.flows import FlowPackets, RunClock, Throughput, flow_packets, throughput
@@ -116,7 +117,7 @@ def _write_summary(root: Path, summary: Summary) -> None:
 
 def _analyse_trace(folder: _Folder, *, pictures: bool) -> Summary:
     """What the runs of a trace of Coflows show: coflows.csv, the distribution's picture, the figures."""
-    runs = load_coflow_runs(folder.root)
+    runs = load_trace_runs(folder.files.coflow_runs)
     write_coflows(folder.root / "coflows.csv", runs)
     if pictures:
         from results.pictures.coflow_plots import draw_completion

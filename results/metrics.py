@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from echelonflow.model.dag import Job, iteration_times_without_network
-from echelonflow.records.run_record import FlowKey, FlowRecord, RunRecord
+from echelonflow.model.flow_key import FlowKey
+from echelonflow.records.run_record import FlowRecord, RunRecord
 from results.flows import FlowPackets
 
 GroupKey = tuple[str, int, str]

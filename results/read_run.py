@@ -10,12 +10,13 @@ import math
 from collections.abc import Mapping
 
 from echelonflow.errors import InputError
+from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.agent_log import Computed, Received, Sent, read_agent_log
 from echelonflow.records.decisions import read_decisions
 from echelonflow.records.folder import RunFiles
 from echelonflow.records.outcome import RunOutcome
 from echelonflow.records.plan import Plan
-from echelonflow.records.run_record import ComputeRecord, DecisionRecord, FlowKey, FlowRecord, RunRecord
+from echelonflow.records.run_record import ComputeRecord, DecisionRecord, FlowRecord, RunRecord
 
 
 def read_run(files: RunFiles, outcome: RunOutcome, plan: Plan) -> RunRecord:

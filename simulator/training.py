@@ -13,11 +13,12 @@ import numpy as np
 from echelonflow.errors import RunError
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.dag import Compute, Job, Step
+from echelonflow.model.flow_key import FlowKey
 from echelonflow.model.network import Network
 from echelonflow.model.progress import JobProgress, StepKey
 from echelonflow.records.run_record import ComputeRecord, FlowRecord, RunRecord
 from echelonflow.scheduling.snapshot import Snapshot
-from echelonflow.scheduling.state import FlowKey, SchedulerState
+from echelonflow.scheduling.state import SchedulerState
 from echelonflow.wire.declare import declarations
 from echelonflow.wire.messages import FlowDeclaration
 from simulator.flows import Flows

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+import msgspec
+
+from echelonflow.codec import Document
 from echelonflow.errors import InputError
 from echelonflow.model.network import Network
 from echelonflow.model.units import format_rate
 
 
-@dataclass(frozen=True)
-class Capacity:
+class Capacity(msgspec.Struct, frozen=True):
     """The highest rate of every host's link at which this many hosts were emulated within the limits."""
 
     topology: str
     hosts: int
     rate_bps: float
+
+
+class _Remembered(msgspec.Struct, frozen=True):
+    machine: str
+    capacities: tuple[Capacity, ...]
+
+
+_DOCUMENT = Document("echelon-capacity", 1, _Remembered, {0: lambda data, _: data})
 
 
 def store() -> Path:
@@ -33,21 +40,18 @@ def remember(found: list[Capacity], path: Path) -> None:
     """Add `found` to what is remembered in `path`, replacing what it says of the same topology and hosts."""
     path.parent.mkdir(parents=True, exist_ok=True)
     known = {(c.topology, c.hosts): c for c in (*recall(path), *found)}
-    body: dict[str, Any] = {"machine": platform.node(), "capacities": [asdict(c) for c in known.values()]}
-    path.write_text(json.dumps(body, indent=1) + "\n")
+    _DOCUMENT.write(path, _Remembered(platform.node(), tuple(known.values())))
 
 
 def recall(path: Path) -> list[Capacity]:
     """What is remembered in `path`: nothing if it does not exist or was found on another machine."""
-    try:
-        body = json.loads(path.read_text())
-        if body["machine"] != platform.node():
-            return []
-        return [Capacity(**entry) for entry in body["capacities"]]
-    except FileNotFoundError:
+    if not path.exists():
         return []
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not a capacity file ({error}); remove it and run `echelon capacity`") from None
+    try:
+        remembered = _DOCUMENT.read(path)
+    except InputError as error:
+        raise InputError(f"{error}; remove the file and run `echelon capacity`") from None
+    return list(remembered.capacities) if remembered.machine == platform.node() else []
 
 
 def warning(network: Network, known: list[Capacity]) -> str | None:

@@ -22,6 +22,7 @@ from echelonflow.model.coflow_trace import CoflowTrace, TraceRecord
 from echelonflow.model.network import Network
 from echelonflow.model.units import parse_duration_s
 from echelonflow.records.assignment import AssignedRun, Assignment, write_assignment
+from echelonflow.records.coflow_runs import write_coflow_runs
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import write_manifest
 from echelonflow.records.placed_job import PlacedJob
@@ -43,7 +44,6 @@ from echelonflow.scheduling import policies, user_file
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
-from results.coflows import save_coflow_runs
 from results.folder import Summary, analyse
 from simulator.fluid import simulate
 from simulator.trace import simulate_trace
@@ -141,7 +141,7 @@ def _run_trace(
     records = [_simulated(experiment, trace, policy, report) for policy in experiment.policies]
     folder = _create(root)
     write_manifest(folder.manifest, manifest(experiment, backend, {}))
-    save_coflow_runs(folder.root, trace, records)
+    write_coflow_runs(folder.coflow_runs, trace, records)
     return EXIT_VALID, analyse(folder.root, pictures=pictures)
 
 

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-FlowKey = tuple[str, int, str]
-"""(job, iteration, flow)."""
-
 
 @dataclass(frozen=True, slots=True)
 class ComputeRecord:

@@ -20,14 +20,12 @@ import numpy as np
 
 from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats, Ints
+from echelonflow.model.flow_key import FlowKey
 from echelonflow.model.network import Network
 from echelonflow.scheduling.group_info import INDEX_BITS, FlowInfo, GroupInfo, group_info
 from echelonflow.scheduling.slot_table import Paths, Pool, Table
 from echelonflow.scheduling.snapshot import CoflowTable, GroupTable, JobTable, Snapshot
 from echelonflow.wire.messages import Declare, FlowDeclaration
-
-FlowKey = tuple[str, int, str]
-"""(job, iteration, flow): one flow of one iteration."""
 
 Estimate = Callable[[Sequence[FlowKey]], Floats]
 """Bytes sent of each of these flows."""

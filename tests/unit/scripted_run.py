@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
+from echelonflow.model.flow_key import FlowKey
 from echelonflow.wire.messages import Declare, FlowDeclaration
-
-FlowKey = tuple[str, int, str]
 
 
 def declared(hosts, jobs=3, seed=0):

@@ -65,5 +65,4 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, text, words):
     (tmp_path / "c.json").write_text(text)
     with pytest.raises(InputError, match=rf"c\.json: {words}"):
         read_calibration(tmp_path / "c.json")
-    with pytest.raises(InputError, match=r"none\.json: cannot be read"):
-        read_calibration(tmp_path / "none.json")
+    assert read_calibration(tmp_path / "none.json") is None

@@ -17,7 +17,7 @@ from echelon.experiment import schema
 from echelon.running import runner
 from echelonflow.errors import InputError
 from echelonflow.model import topologies
-from results.coflows import coflow_results, load_coflow_runs
+from results.coflows import coflow_results, load_trace_runs
 from results.folder import analyse
 from results.table import summary_table
 from simulator.realism import Realism
@@ -255,8 +255,8 @@ def test_records_that_were_damaged_are_refused(trace, tmp_path):
     body = json.loads((out / "coflow-runs.json").read_text())
     body["runs"][0]["finish_s"].pop()
     (out / "coflow-runs.json").write_text(json.dumps(body))
-    with pytest.raises(InputError, match=r"coflow-runs\.json: is malformed"):
-        load_coflow_runs(out)
+    with pytest.raises(InputError, match=r"coflow-runs\.json: (needs a run|missing field)"):
+        load_trace_runs(out / "coflow-runs.json")
     (out / "coflow-runs.json").write_text("{}")
-    with pytest.raises(InputError, match=r"coflow-runs\.json: is malformed"):
-        coflow_results(load_coflow_runs(out))
+    with pytest.raises(InputError, match=r"coflow-runs\.json: missing field"):
+        coflow_results(load_trace_runs(out / "coflow-runs.json"))
