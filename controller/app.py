@@ -77,7 +77,7 @@ class Shell:
     _deciding: bool = False
     _alarm: Any = None
 
-    # Switches (controller.framework.SwitchListener)
+    # What a `SwitchListener` of the framework is told.
 
     def connected(self, switch: SwitchHandle) -> None:
         name = self.coordinator.fabric.switch_name(switch.datapath_id)

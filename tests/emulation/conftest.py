@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -62,4 +61,4 @@ def echelon_run(*arguments):
 
 def own_interfaces() -> set[str]:
     """Network interfaces of this (the machine's own) namespace."""
-    return set(os.listdir("/sys/class/net"))
+    return {path.name for path in Path("/sys/class/net").iterdir()}
