@@ -77,7 +77,7 @@ class Shell:
     _deciding: bool = False
     _alarm: Any = None
 
-    # Switches (controller.framework.SwitchListener)
+    # What a `SwitchListener` of the framework is told.
 
     def connected(self, switch: SwitchHandle) -> None:
         name = self.coordinator.fabric.switch_name(switch.datapath_id)
@@ -259,8 +259,8 @@ class Shell:
     def _open_logs(self, instruction: OpenLog) -> RunLogs:
         fabric = self.coordinator.fabric
         addresses = None if fabric.addresses is None else dict(fabric.addresses)
-        header = events.Header(fabric.network, addresses, self.coordinator.questions_asked)
-        return RunLogs(Path(instruction.path), header, instruction.preamble)
+        opening = events.Opening(fabric.network, addresses, self.coordinator.questions_asked)
+        return RunLogs(Path(instruction.path), opening, instruction.preamble)
 
     @contextlib.contextmanager
     def _fail_without_logs(self) -> Iterator[None]:

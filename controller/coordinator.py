@@ -277,13 +277,13 @@ class Coordinator:
         begun = [OpenLog(begin.decisions_path, preamble), *self._tell("begun", begin.run)]
         return [*dropped, *begun, *self._start_if_ready(now_s)]
 
-    def _preamble(self, begin: Begin, now_s: float) -> tuple[events.Logged, ...]:
+    def _preamble(self, begin: Begin, now_s: float) -> tuple[events.Handled, ...]:
         """Events by which a fresh coordinator comes to where this one is: switches, clients, then the run."""
         connected = [events.SwitchConnected(self.fabric.datapath_id(switch)) for switch in sorted(self._connected)]
         ready = [events.SwitchReady(switch) for switch in sorted(self._switches_ready)]
         clients = [events.ClientSaid(client, hello) for client, hello in self._clients.items()]
         begun = () if self._runner is None else (events.ClientSaid(self._runner, begin),)
-        return tuple(events.Logged(now_s, event) for event in (*connected, *ready, *clients, *begun))
+        return tuple(events.Handled(now_s, event) for event in (*connected, *ready, *clients, *begun))
 
     def _new_run(self, session: Session) -> Run:
         return Run(session, FlowBooks(self.fabric, self._connected, self._clock, self._number))

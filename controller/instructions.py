@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from controller.rules import Rule
 from echelonflow.model.flow_key import FlowKey
-from echelonflow.records.events import Logged
+from echelonflow.records.events import Handled
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
@@ -81,7 +81,7 @@ class OpenLog:
     """
 
     path: str
-    preamble: tuple[Logged, ...] = ()
+    preamble: tuple[Handled, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

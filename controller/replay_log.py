@@ -19,7 +19,7 @@ from controller.fabric import KnownFabric
 from controller.instructions import AskPolicy, CloseLog, Instruction, LogDecision
 from controller.learning import LearnedFabric
 from echelonflow.errors import EchelonError, PolicyError
-from echelonflow.records.events import Event, Header, Logged, PolicyFailed, read
+from echelonflow.records.events import Event, Handled, Opening, PolicyFailed, read
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.scheduling import policies, user_file
 from echelonflow.scheduling.allocation import Allocation
@@ -29,8 +29,8 @@ from echelonflow.scheduling.snapshot import Snapshot
 
 def replay(path: Path) -> list[DecisionRecord]:
     """The decisions that follow from a log of events, up to the end of its run (InputError for what is no log)."""
-    header, logged = read(path)
-    return _Replay(header).through(logged)
+    opening, logged = read(path)
+    return _Replay(opening).through(logged)
 
 
 def difference(recorded: Sequence[DecisionRecord], replayed: Sequence[DecisionRecord]) -> str | None:
@@ -51,14 +51,14 @@ _MEASURED = ("policy_ms", "total_ms")
 class _Replay:
     """A coordinator, and what it has decided so far."""
 
-    def __init__(self, header: Header) -> None:
-        network = header.network
-        fabric = KnownFabric(network) if header.addresses is None else LearnedFabric(network, header.addresses)
-        self._coordinator = Coordinator(fabric, _load, lambda: math.nan, header.questions_asked)
+    def __init__(self, opening: Opening) -> None:
+        network = opening.network
+        fabric = KnownFabric(network) if opening.addresses is None else LearnedFabric(network, opening.addresses)
+        self._coordinator = Coordinator(fabric, _load, lambda: math.nan, opening.questions_asked)
         self._decisions: list[DecisionRecord] = []
         self._over = False
 
-    def through(self, logged: Iterable[Logged]) -> list[DecisionRecord]:
+    def through(self, logged: Iterable[Handled]) -> list[DecisionRecord]:
         """Handle events in turn until the run is over; returns its decisions."""
         ahead = itertools.chain(logged, [None])
         for now, after in itertools.pairwise(ahead):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from echelonflow.records.decisions import DecisionLog
-from echelonflow.records.events import EVENTS_FILE, Event, EventLog, Header, Logged
+from echelonflow.records.events import EVENTS_FILE, Event, EventLog, Handled, Opening
 from echelonflow.records.run_record import DecisionRecord
 
 
@@ -16,9 +16,9 @@ class RunLogs:
     Decisions are written line by line, events are buffered: there are many more of them, and no decision may wait.
     """
 
-    def __init__(self, path: Path, header: Header, preamble: Iterable[Logged]) -> None:
+    def __init__(self, path: Path, opening: Opening, preamble: Iterable[Handled]) -> None:
         self._decisions = DecisionLog(path)
-        self._events = EventLog(path.with_name(EVENTS_FILE), header)
+        self._events = EventLog(path.with_name(EVENTS_FILE), opening)
         for logged in preamble:
             self._events.append(logged.now_s, logged.event)
 

@@ -61,14 +61,26 @@ class Document(Generic[Record]):
 
 
 class Log(Generic[Record]):
-    """A file of JSON lines, one record of type `kind` (or of one of the types of a tagged union) a line."""
+    """A file of JSON lines, one record of type `kind` (or of one of the types of a tagged union) a line.
 
-    def __init__(self, schema: str, version: int, kind: Any, upgrades: Mapping[int, Upgrade] | None = None) -> None:
+    `to_text` and `from_text` (type and text) are for values that JSON does not know, such as arrays.
+    """
+
+    def __init__(
+        self,
+        schema: str,
+        version: int,
+        kind: Any,
+        upgrades: Mapping[int, Upgrade] | None = None,
+        *,
+        to_text: Callable[[Any], Any] | None = None,
+        from_text: Callable[[type, Any], Any] | None = None,
+    ) -> None:
         self.schema = schema
         self.version = version
         self._upgrades = dict(upgrades or {})
-        self._decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(kind)
-        self._encoder = msgspec.json.Encoder()
+        self._decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(kind, dec_hook=from_text)
+        self._encoder = msgspec.json.Encoder(enc_hook=to_text)
 
     @property
     def header(self) -> bytes:

@@ -49,6 +49,7 @@ def make(datapath: str, controller_port: int) -> Mininet:
 
 
 def main() -> int:
+    """Build the network, wait for a controller, and open Mininet's prompt."""
     parser = argparse.ArgumentParser(description="A plain Mininet network for the Echelon controller.")
     parser.add_argument("--datapath", choices=("kernel", "user"), default="kernel", help="default: %(default)s")
     parser.add_argument("--controller-port", type=int, default=6653, help="default: %(default)s")

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 _UNITS = {"s": "s", "ms": "ms", "bytes": "bytes", "Bps": "bytes/s", "share": "0 to 1"}
 """Word of a name to the unit of what it names."""
 
@@ -33,14 +35,18 @@ class Column:
 
 
 def keys_of(kind: type) -> tuple[str, ...]:
-    """What is written of a dataclass, in this order: its fields, or the fields and properties that its KEYS name."""
-    keys: tuple[str, ...] | None = getattr(kind, "KEYS", None)
-    return tuple(field.name for field in dataclasses.fields(kind)) if keys is None else keys
+    """What is written of a row or record, in this order: its fields, or the fields and properties that its KEYS name."""
+    named: tuple[str, ...] | None = getattr(kind, "KEYS", None)
+    if named is not None:
+        return named
+    if dataclasses.is_dataclass(kind):
+        return tuple(field.name for field in dataclasses.fields(kind))
+    return tuple(field.name for field in msgspec.structs.fields(kind))
 
 
 def to_json(value: Any) -> Any:
-    """`value` as JSON has it; a dataclass becomes an object of its keys."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    """`value` as JSON has it; a row or record becomes an object of its keys."""
+    if dataclasses.is_dataclass(type(value)) or isinstance(value, msgspec.Struct):
         return {key: to_json(getattr(value, key)) for key in keys_of(type(value))}
     if isinstance(value, Mapping):
         return {key: to_json(item) for key, item in value.items()}
@@ -75,7 +81,9 @@ def columns_of(kind: type) -> list[Column]:
     missing = [key for key in keys_of(kind) if key not in words]
     if missing:
         raise ValueError(f"{kind.__name__}: no docstring says what is in {', '.join(missing)}")
-    texts = {field.name for field in dataclasses.fields(kind) if "str" in str(field.type)}
+    texts = {
+        name for base in kind.__mro__ for name, hint in inspect.get_annotations(base).items() if "str" in str(hint)
+    }
     return [_column(key, words[key], measured=key not in texts) for key in keys_of(kind)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -255,7 +255,7 @@ def _write_tables(folder: _Folder, runs: Sequence[AnalysedRun]) -> None:
     write_csv(folder.root / "groups.csv", GroupRow, [row for run in runs for row in run.rows.groups])
     write_csv(folder.root / "flows.csv", FlowRow, [row for run in runs for row in run.rows.flows])
     decisions = [
-        json.dumps({"policy": run.record.policy, "repeat": run.record.repeat, **asdict(decision)}) + "\n"
+        json.dumps({"policy": run.record.policy, "repeat": run.record.repeat, **to_json(decision)}) + "\n"
         for run in runs
         for decision in run.record.decisions
     ]

@@ -76,7 +76,7 @@ def started(argv, **options):
 
 
 def report(process, logs=()):
-    """What an ended (or ending) process said: its exit code, its pipes' rest, and the ends of `logs`."""
+    """What an ended (or ending) process said: its exit code, its pipes' rest, and the ends of `logs` (files or folders)."""
     texts = []
     for pipe in (process.stdout, process.stderr):
         rest = _rest(pipe)
@@ -96,5 +96,7 @@ def _rest(pipe):
 
 
 def _texts(logs):
-    found = [Path(log) for log in logs if Path(log).exists()]
+    """The ends of files, or of all files in folders, that are there by now."""
+    places = [sorted(Path(log).iterdir()) if Path(log).is_dir() else [Path(log)] for log in logs]
+    found = [log for place in places for log in place if log.is_file()]
     return "".join(f"\n--- {log.name}\n{log.read_text(errors='replace')[-4000:]}" for log in found)

@@ -63,9 +63,14 @@ def _echelon(file: Path, out: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
+def _interfaces() -> set[str]:
+    """Names of this machine's network interfaces."""
+    return {path.name for path in Path("/sys/class/net").iterdir()}
+
+
 def _kill(file: Path, out: Path, words: str, rng: random.Random) -> str | None:
     """Start a run, kill one of its processes at a random moment of its life; None, or what was wrong afterwards."""
-    before = set(os.listdir("/sys/class/net"))
+    before = _interfaces()
     process = _echelon(file, out)
     victim = process.pid
     if words:
@@ -89,7 +94,7 @@ def _kill(file: Path, out: Path, words: str, rng: random.Random) -> str | None:
         if time.monotonic() > deadline_s:
             return f"{sum(alive(pid) for pid in family)} processes are left"
         time.sleep(0.05)
-    left = set(os.listdir("/sys/class/net")) - before
+    left = _interfaces() - before
     return f"interfaces are left: {', '.join(sorted(left))}" if left else None
 
 

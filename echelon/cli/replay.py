@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from echelonflow.errors import EXIT_FAILED, InputError
-from echelonflow.records.events import EVENTS_FILE
 
 
 def replay(
@@ -23,6 +22,7 @@ def replay(
     from controller.replay_log import difference
     from controller.replay_log import replay as decisions_of
     from echelonflow.records.decisions import read_decisions
+    from echelonflow.records.events import EVENTS_FILE
     from echelonflow.records.folder import RunFiles
 
     same = True
@@ -39,6 +39,8 @@ def replay(
 
 def _recorded(folder: Path) -> list[Path]:
     """Folders of runs whose events were recorded (InputError where there is none)."""
+    from echelonflow.records.events import EVENTS_FILE
+
     if (folder / EVENTS_FILE).exists():
         return [folder]
     found = sorted(path.parent for path in (folder / "raw").glob(f"*/{EVENTS_FILE}"))

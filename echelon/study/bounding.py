@@ -137,16 +137,10 @@ def table(found: Distances) -> str:
         words = f"best of {found.best_order['orders']} orders"
         rows.append((words, f"{best_s:.4g}", _above(best_s / found.bound_s - 1),
                      f"{late_s:.4g}", _above(late_s / bound_s - 1 if bound_s else None)))  # fmt: skip
-    for p in found.policies:
-        rows.append(
-            (
-                p.policy,
-                f"{p.iteration_s:.4g}",
-                _above(p.iteration_gap),
-                f"{p.tardiness_s:.4g}",
-                _above(p.tardiness_gap),
-            )
-        )
+    rows.extend(
+        (p.policy, f"{p.iteration_s:.4g}", _above(p.iteration_gap), f"{p.tardiness_s:.4g}", _above(p.tardiness_gap))
+        for p in found.policies
+    )
     notes = ["", "seconds, simulated (fluid); means over jobs, sums of tardiness over groups by weight"]
     if found.no_tardiness_bound is not None:
         notes.append(f"no bound on tardiness: {found.no_tardiness_bound}")

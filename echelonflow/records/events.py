@@ -1,7 +1,7 @@
 """What happens to the coordinator, one typed event each, and the log of them: events.jsonl, beside a run's decisions.
 
-The first line of a log is a `Header`; each other line is an event with the reading of the monotonic clock at which it
-was handled. A fresh coordinator that is given the same events makes the same decisions (`controller.replay_log`). So a
+A log begins with its `Opening`; each further line is an event with the reading of the monotonic clock at which it was
+handled. A fresh coordinator that is given the same events makes the same decisions (`controller.replay_log`). So a
 log holds everything that a decision depends on: also the answers of policies in processes of their own.
 """
 
@@ -12,22 +12,20 @@ import math
 import typing
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from echelonflow.codec import Log
 from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.network import Network
 from echelonflow.scheduling.allocation import Allocation
-from echelonflow.wire.messages import Message, decode, encode
+from echelonflow.wire.messages import Message
 
 EVENTS_FILE = "events.jsonl"
 """Its name in the folder of a run's raw records."""
-SCHEMA = "echelon.events"
-VERSION = 1
 _BUFFER_BYTES = 1 << 18
 
 
@@ -153,132 +151,55 @@ Event = (
 )
 
 
-class Header(msgspec.Struct, frozen=True):
-    """The first line of a log: which network the events are of.
+class Opening(msgspec.Struct, frozen=True, tag="opening"):
+    """Which coordinator the events of a log reached.
 
-    `addresses` are the hosts' IPv4 addresses where the network was
-    learned; None where it was described.
+    `addresses` are the hosts' IPv4 addresses where the network was learned; None where it was described.
     """
 
     network: Network
     addresses: dict[str, str] | None = None
     questions_asked: int = 0
     """By the coordinator that was recorded, before the first event."""
-    schema: str = SCHEMA
-    version: int = VERSION
 
 
-class Logged(msgspec.Struct, frozen=True):
+class Handled(msgspec.Struct, frozen=True, tag="handled"):
     """One event, and the monotonic clock (seconds) when it was handled."""
 
     now_s: float
     event: Event
 
 
-class _Said(msgspec.Struct, frozen=True, tag="client_said"):
-    """`ClientSaid` on disk: the message in the form that `echelonflow.wire.messages` gives it."""
-
-    client: int
-    message: msgspec.Raw
-
-
-_OnDisk = (
-    _Said
-    | LineRefused
-    | ClientGone
-    | SwitchConnected
-    | SwitchReady
-    | SwitchLost
-    | SwitchRefused
-    | PacketShown
-    | RoundOver
-    | PolicyAnswered
-    | PolicyFailed
-    | PolicyOrdered
-    | StandingOrdered
-    | ControllerFailed
-)
-
-
-class _Line(msgspec.Struct, frozen=True):
-    now_s: float
-    event: _OnDisk
-
-
 class EventLog:
     """Writes a log: `append` encodes an event once, into a buffer. OSError where the disk refuses."""
 
-    def __init__(self, path: Path, header: Header) -> None:
-        self._encoder = msgspec.json.Encoder(enc_hook=_array_to_text)
+    def __init__(self, path: Path, opening: Opening) -> None:
         self._file = path.open("wb", buffering=_BUFFER_BYTES)
-        self._line = bytearray()
-        self._write(header)
+        self._file.write(_LOG.header + _LOG.line(opening))
 
     def append(self, now_s: float, event: Event) -> None:
         """Add an event that is handled at `now_s`."""
-        kept = (
-            _Said(event.client, msgspec.Raw(encode(event.message).rstrip())) if isinstance(event, ClientSaid) else event
-        )
-        self._write(_Line(now_s, kept))
-
-    def _write(self, line: Header | _Line) -> None:
-        self._encoder.encode_into(line, self._line)
-        self._line += b"\n"
-        self._file.write(self._line)
+        self._file.write(_LOG.line(Handled(now_s, event)))
 
     def close(self) -> None:
         """Write out what is buffered."""
         self._file.close()
 
-    def __enter__(self) -> EventLog:
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
-
-
-def read(path: Path) -> tuple[Header, Iterator[Logged]]:
-    """The header and the events of a log, in order; InputError, naming file and line, for what is none."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise InputError(f"event log {path}: {error.strerror}") from None
-    if not lines:
-        raise InputError(f"event log {path} is empty")
-    found = _decoded(msgspec.json.Decoder(_Version), lines[0], path, 1)
-    if (found.schema, found.version) != (SCHEMA, VERSION):
-        raise InputError(f"event log {path} is {found.schema} version {found.version}; this reads {SCHEMA} {VERSION}")
-    header = _decoded(msgspec.json.Decoder(Header), lines[0], path, 1)
-    return header, _events(lines[1:], path)
+def read(path: Path) -> tuple[Opening, Iterator[Handled]]:
+    """The opening of a log and its events, in order; InputError, naming file and line, for what is none."""
+    lines = _LOG.read(path)
+    opening = next(lines, None)
+    if not isinstance(opening, Opening):
+        raise InputError(f"{path}: is no log of events: it does not begin with an opening")
+    return opening, _events(lines, path)
 
 
-class _Version(msgspec.Struct):
-    schema: str
-    version: int
-
-
-def _events(lines: list[bytes], path: Path) -> Iterator[Logged]:
-    decoder = msgspec.json.Decoder(_Line, dec_hook=_array_from_text)
-    for number, line in enumerate(lines, start=2):
-        found = _decoded(decoder, line, path, number)
-        try:
-            yield Logged(found.now_s, _from_disk(found.event))
-        except InputError as error:
-            raise InputError(f"event log {path}, line {number}: {error}") from None
-
-
-def _from_disk(kept: _OnDisk) -> Event:
-    return ClientSaid(kept.client, decode(bytes(kept.message))) if isinstance(kept, _Said) else kept
-
-
-_T = typing.TypeVar("_T")
-
-
-def _decoded(decoder: msgspec.json.Decoder[_T], line: bytes, path: Path, number: int) -> _T:
-    try:
-        return decoder.decode(line)
-    except (msgspec.MsgspecError, InputError, ValueError) as error:
-        raise InputError(f"event log {path}, line {number}: {error}") from None
+def _events(lines: Iterator[Opening | Handled], path: Path) -> Iterator[Handled]:
+    for line in lines:
+        if isinstance(line, Opening):
+            raise InputError(f"{path}: a log of events has one opening, not two")
+        yield line
 
 
 def _array_to_text(value: Any) -> str:
@@ -293,3 +214,8 @@ def _array_from_text(kind: Any, value: Any) -> Any:
         raise NotImplementedError(str(kind))
     array: Any = np.frombuffer(base64.b64decode(value, validate=True), "<f8" if kind == Floats else "<i8").copy()
     return array
+
+
+_LOG: Log[Opening | Handled] = Log(
+    "echelon-events", 1, Opening | Handled, to_text=_array_to_text, from_text=_array_from_text
+)

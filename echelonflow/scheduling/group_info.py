@@ -19,8 +19,9 @@ INDEX_BITS = 24
 
 @dataclass(frozen=True, slots=True)
 class FlowInfo:
-    """A flow of a declared group. `place` is its row in the group, `cells` are the places of its path's links in
-    the group's `links`.
+    """A flow of a declared group.
+
+    `place` is its row in the group, `cells` are the places of its path's links in the group's `links`.
     """
 
     declaration: FlowDeclaration

@@ -44,7 +44,8 @@ from echelonflow.wire.messages import (
 
 FLOWS = 20
 CLAIMED_TOS = 46 << 2
-LIMIT_S = 10.0
+LIMIT_S = 30.0
+"""Far more than anything takes: the machine may be busy with other things."""
 CLONE_NEWNET = 0x40000000
 
 
@@ -67,12 +68,12 @@ def inside(host):
 
 
 class Line:
-    """A client of the coordinator that waits for what it expects."""
+    """A client of the coordinator that waits for what it expects, and for its start as long as `controller` lives."""
 
-    def __init__(self, path, client, host):
+    def __init__(self, path, client, host, controller):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         folder = os.open(path.parent, os.O_PATH)
-        retry(lambda: self.socket.connect(f"/proc/self/fd/{folder}/{path.name}"))
+        retry(lambda: self.socket.connect(f"/proc/self/fd/{folder}/{path.name}"), controller)
         os.close(folder)
         self.socket.settimeout(LIMIT_S)
         self.lines = self.socket.makefile("rb")
@@ -91,13 +92,15 @@ class Line:
             assert not (isinstance(message, Event) and message.what in ("fault", "lost")), message
 
 
-def retry(action):
-    deadline = time.monotonic() + LIMIT_S
+def retry(action, process):
+    """What `action` returns once it succeeds; its error after `LIMIT_S`, or when `process` has ended."""
+    deadline_s = time.monotonic() + LIMIT_S
     while True:
+        ended = process.poll() is not None
         try:
             return action()
         except (OSError, AssertionError):
-            if time.monotonic() > deadline:
+            if ended or time.monotonic() > deadline_s:
                 raise
             time.sleep(0.02)
 
@@ -136,8 +139,8 @@ def start_switches(network, folder):
     run("ovsdb-tool", "create", str(database), "/usr/share/openvswitch/vswitch.ovsschema")
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     remote = f"unix:{folder}/db.sock"
-    subprocess.Popen(["ovsdb-server", str(database), f"--remote=p{remote}", "--no-chdir"], **quiet)
-    retry(lambda: run("ovs-vsctl", f"--db={remote}", "--no-wait", "init"))
+    server = subprocess.Popen(["ovsdb-server", str(database), f"--remote=p{remote}", "--no-chdir"], **quiet)
+    retry(lambda: run("ovs-vsctl", f"--db={remote}", "--no-wait", "init"), server)
     daemon = subprocess.Popen(["ovs-vswitchd", remote, "--no-chdir"], **quiet)
     for cable in network.cables:
         ends = [interface(network, a, b) for a, b in ((cable.a, cable.b), (cable.b, cable.a))]
@@ -237,13 +240,13 @@ def main(framework: str, folder: Path) -> None:
     controller = subprocess.Popen([sys.executable, *argv])
     daemon = start_switches(network, switch_folder)
     start_hosts(network)
-    runner = Line(path, "runner", "")
+    runner = Line(path, "runner", "", controller)
     runner.expect(Event, "switches")
     runner.say(Begin("run0", "echelonflow", "priority", 2, str(folder / "decisions.jsonl")))
     runner.expect(Event, "begun")
     at_sender, at_receiver = Sniffer(network, "h1"), Sniffer(network, "h3")
     connections = open_connections(network)
-    agents = [Line(path, "agent", "h1"), Line(path, "agent", "h3")]
+    agents = [Line(path, "agent", host, controller) for host in ("h1", "h3")]
     flows = tuple(
         FlowDeclaration(f"f{i}", i, f"f{i}", "h1", "h3", 10**6, float(i), FIRST_SOURCE_PORT + i, DATA_PORT)
         for i in range(FLOWS)
@@ -260,7 +263,7 @@ def main(framework: str, folder: Path) -> None:
     runner.expect(Event, "done")
     runner.say(End())
     runner.expect(Event, "ended")
-    left = retry(lambda: _no_flow_rules(network))
+    left = retry(lambda: _no_flow_rules(network), controller)
     runner.say(Begin("run1", "fair", "priority", 2, str(folder / "second.jsonl")))
     runner.expect(Event, "begun")
     daemon.kill()

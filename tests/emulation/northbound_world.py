@@ -28,7 +28,8 @@ from testbed.openvswitch import PrivateOpenVSwitch
 from tests.emulation.controller_world import Line
 from tests.waiting import wait_until
 
-LIMIT_S = 10.0
+LIMIT_S = 30.0
+"""Far more than anything takes: the machine may be busy with other things."""
 PORT = 5001
 RECEIVE = """
 import selectors, socket
@@ -93,20 +94,26 @@ def unreached(net):
     return found
 
 
-def last_mark(sniffer, port):
-    """The mark that a flow's packets carry now."""
-    since_s = time.monotonic()
-    return until(lambda: sniffer.marks(port, since_s))[0][1]
+class Watch:
+    """Waits for as long as the controller lives."""
 
+    def __init__(self, controller, sniffer=None):
+        self.controller = controller
+        self.sniffer = sniffer
 
-def until(condition):
-    """What `condition` returns once it is true; it may fail while the controller is only starting."""
+    def mark(self, port):
+        """The mark that a flow's packets carry now."""
+        since_s = time.monotonic()
+        return self.until(lambda: self.sniffer.marks(port, since_s), f"packets from port {port}")[0][1]
 
-    def found():
-        with contextlib.suppress(RunError):
-            return condition()
+    def until(self, condition, what):
+        """What `condition` returns once it is true; it may fail while the controller is only starting."""
 
-    return wait_until(found, LIMIT_S)
+        def found():
+            with contextlib.suppress(RunError):
+                return condition()
+
+        return wait_until(found, LIMIT_S, what, self.controller)
 
 
 def flow_rules(switch):
@@ -130,24 +137,25 @@ def main(framework, folder):
         net = make("user" if ovs.datapath == "userspace" else "kernel", 6653)
         net.start()
         stack.callback(net.stop)
-        until(lambda: len(client.status(rest)["switches"]["ready"]) == len(net.switches))
-        print(json.dumps(observe(net, rest, path, ovs)))
+        everyone = len(net.switches)
+        Watch(controller).until(lambda: len(client.status(rest)["switches"]["ready"]) == everyone, "all switches")
+        print(json.dumps(observe(net, rest, path, ovs, controller)))
     controller.terminate()
     controller.wait(LIMIT_S)
 
 
-def observe(net, rest, path, ovs):
+def observe(net, rest, path, ovs, controller):
     """Pings, marks before and after swaps, and a switch that goes and comes back."""
     children = [host.popen([sys.executable, "-c", RECEIVE]) for host in net.hosts]
     time.sleep(1.0)
     found = {"unreached": unreached(net)}
-    sniffer = Sniffer(net["s3"].intf("s3-eth2").name)
+    watch = Watch(controller, Sniffer(net["s3"].intf("s3-eth2").name))
     children += [net["h1"].popen([sys.executable, "-c", SEND, str(port)]) for port in (10_000, 10_001)]
-    found["undeclared"] = last_mark(sniffer, 10_000)
+    found["undeclared"] = watch.mark(10_000)
     before = shown(net)
     time.sleep(0.5)
     found["shown"] = shown(net) - before
-    trainer = Line(path, "trainer", "h1")
+    trainer = Line(path, "trainer", "h1", controller)
     flows = tuple(FlowDeclaration(f"f{i}", i, f"f{i}", "h1", "h3", 10**8, float(i), 10_000 + i, PORT) for i in (0, 1))
     trainer.say(Declare("job", "g", "k", 1.0, flows), Ready())
     zero_s = trainer.expect(Start).zero_s
@@ -155,28 +163,28 @@ def observe(net, rest, path, ovs):
     trainer.say(*(Release("job", f"f{i}", 0, time.monotonic()) for i in (0, 1)))
     trainer.expect(Decide)
     time.sleep(0.1)
-    found["echelonflow"] = [last_mark(sniffer, port) for port in (10_000, 10_001)]
+    found["echelonflow"] = [watch.mark(port) for port in (10_000, 10_001)]
     client.set_policy(rest, "fair")
     time.sleep(0.1)
-    found["fair"] = [last_mark(sniffer, port) for port in (10_000, 10_001)]
+    found["fair"] = [watch.mark(port) for port in (10_000, 10_001)]
     client.set_policy(rest, "echelonflow")
     time.sleep(0.1)
-    found["echelonflow_again"] = [last_mark(sniffer, port) for port in (10_000, 10_001)]
+    found["echelonflow_again"] = [watch.mark(port) for port in (10_000, 10_001)]
     found["rules"] = {s.name: flow_rules(s.name) for s in net.switches}
     # A switch that loses its controller keeps forwarding; one that comes back empty gets everything again.
     ovs.vsctl("del-controller", "s2")
-    until(lambda: "0000000000000002" not in client.status(rest)["switches"]["connected"])
+    watch.until(lambda: "0000000000000002" not in client.status(rest)["switches"]["connected"], "the loss of s2")
     subprocess.run(["ovs-ofctl", "-O", "OpenFlow13", "del-flows", "s2"], check=True)
     assert flow_rules("s2") == 0
     client.set_policy(rest, "fair")
     ovs.vsctl("set-controller", "s2", "tcp:127.0.0.1:6653")
-    until(lambda: "0000000000000002" in client.status(rest)["switches"]["ready"])
+    watch.until(lambda: "0000000000000002" in client.status(rest)["switches"]["ready"], "the return of s2")
     found["rules_back"] = flow_rules("s2")
     time.sleep(0.3)
-    found["fair_after_return"] = [last_mark(sniffer, port) for port in (10_000, 10_001)]
+    found["fair_after_return"] = [watch.mark(port) for port in (10_000, 10_001)]
     found["unreached_after_return"] = unreached(net)
     trainer.socket.shutdown(socket.SHUT_RDWR)
-    until(lambda: flow_rules("s2") == 0)
+    watch.until(lambda: flow_rules("s2") == 0, "the end of the client's rules")
     found["rules_after_client"] = flow_rules("s1") + flow_rules("s2") + flow_rules("s3")
     for child in children:
         child.kill()

@@ -12,6 +12,7 @@ import pytest
 from controller.launch import FRAMEWORKS
 from echelonflow.wire.classes import CONTROL_CLASS, DEFAULT_CLASS, dscp_of_class
 from tests.emulation.controller_world import FLOWS
+from tests.waiting import end_of, started
 
 pytestmark = pytest.mark.emulation
 
@@ -23,10 +24,11 @@ def world(request, tmp_path_factory):
     """What `controller_world` saw, and the folder that it left."""
     folder = tmp_path_factory.mktemp(request.param)
     argv = [*PRIVATE, sys.executable, "-m", "tests.emulation.controller_world", request.param, str(folder)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=90)
+    with started(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        code, output, errors = end_of(process, 90, [folder / "controller.log"])
     log = folder / "controller.log"
-    assert done.returncode == 0, done.stderr + (log.read_text() if log.exists() else "")
-    return json.loads(done.stdout), folder
+    assert code == 0, errors + (log.read_text() if log.exists() else "")
+    return json.loads(output), folder
 
 
 def test_a_flow_carries_the_decided_mark_whatever_its_host_claims(world):

@@ -9,7 +9,7 @@ import pytest
 
 from controller.launch import FRAMEWORKS
 from echelonflow.wire.classes import dscp_of_class
-from testbed import world
+from tests.emulation.conftest import output_of_world
 
 pytestmark = pytest.mark.emulation
 
@@ -22,13 +22,8 @@ def seen(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     log = folder / "world.log"
     argv = [sys.executable, "-m", "tests.emulation.northbound_world", request.param, str(folder)]
-    with world.spawn(argv, log) as inside:  # it ends with its input, so that is left open
-        output = inside.stdout.read()
-        inside.wait()
-    controller_log = folder / "controller.log"
-    logs = log.read_text() + (controller_log.read_text() if controller_log.exists() else "")
-    assert inside.returncode == 0, logs
-    assert "ERROR" not in controller_log.read_text(), logs
+    output = output_of_world(argv, log)
+    assert "ERROR" not in (folder / "controller.log").read_text(), (folder / "controller.log").read_text()
     return json.loads(output)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -176,9 +177,20 @@ def classes_of(record: RunRecord) -> Classes:
     return {"s1-eth2": counters}
 
 
+@functools.cache
+def _fluid_run(jobs: tuple[Job, ...], network: Network, policy: str) -> RunRecord:
+    return simulate(jobs, network, policies.load(policy))
+
+
+def fluid_run(jobs: Sequence[Job], network: Network, policy: str, repeat: int = 0) -> RunRecord:
+    """The simulation, made once for all tests; what is returned may be changed."""
+    known = _fluid_run(tuple(jobs), network, policy)
+    return RunRecord(policy, repeat, [*known.computes], [*known.flows], [*known.decisions], {**known.counters})
+
+
 def synthetic_run(jobs: Sequence[Job], network: Network, policy: str, repeat: int, run_index: int = 0) -> SyntheticRun:
     """A run that keeps every limit; flow i is marked with class 1 + i % 3, by one decision."""
-    record = simulate(jobs, network, policies.load(policy), repeat)
+    record = fluid_run(jobs, network, policy, repeat)
     flows: list[FlowRecord] = []
     for f in record.flows:
         dscp = 48 - 8 * (int(f.flow[-1]) % 3)
@@ -217,7 +229,7 @@ def write_experiment(
     write_manifest(folder.manifest, manifest)
     write_network(folder.network, network)
     write_calibration(folder.calibration, calibration(-0.01))
-    save_runs(folder.prediction, [simulate(jobs, network, policies.load(name)) for name in names])
+    save_runs(folder.prediction, [fluid_run(jobs, network, name) for name in names])
     for run in runs:
         write_run(root, network, jobs, run)
     return root

@@ -234,6 +234,6 @@ def test_jobs_without_traffic():
     assert bounds.iteration_bound([silent], ONE_LINK).mean_s == pytest.approx(0.75)
     with pytest.raises(InputError, match="nothing to bound"):
         bounds.of_jobs([silent], ONE_LINK)
+    moved = JobDag(2, (Transfer("x", 0, 1, 1000, "x"),), (Group("g", "t", ("x",), (0.0,)),))
     with pytest.raises(InputError, match="computes nothing"):
-        moved = JobDag(2, (Transfer("x", 0, 1, 1000, "x"),), (Group("g", "t", ("x",), (0.0,)),))
         bounds.iteration_bound([Job("idle", moved, ("h1", "h2"))], ONE_LINK)

@@ -4,15 +4,33 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import pytest
 
+from echelon.cli.main import main
 from tests.unit.test_experiments import GOOD, YAML
 
 
-def echelon(*arguments):
-    command = [sys.executable, "-m", "echelon.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def echelon(capsys, monkeypatch):
+    """The command, called in this process: a start of its own would cost more than what it does."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["echelon", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return Done(ended.value.code or 0, said.out, said.err)
+
+    return call
 
 
 @pytest.fixture
@@ -22,7 +40,7 @@ def experiment(tmp_path):
     return path
 
 
-def test_a_simulated_run_prints_its_table_and_ends_with_0(experiment, tmp_path):
+def test_a_simulated_run_prints_its_table_and_ends_with_0(echelon, experiment, tmp_path):
     done = echelon("run", experiment, "--backend", "fluid", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "fair" in done.stdout
@@ -42,21 +60,21 @@ def test_a_simulated_run_prints_its_table_and_ends_with_0(experiment, tmp_path):
         (["fly"], "No such command"),
     ],
 )
-def test_bad_input_ends_with_2_and_one_message(arguments, words):
+def test_bad_input_ends_with_2_and_one_message(echelon, arguments, words):
     done = echelon(*arguments)
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_an_unknown_policy_ends_with_2_and_makes_no_folder(experiment, tmp_path):
+def test_an_unknown_policy_ends_with_2_and_makes_no_folder(echelon, experiment, tmp_path):
     done = echelon("run", experiment, "--policy", "best", "--out", tmp_path / "out")
     assert done.returncode == 2
     assert "unknown policy 'best'; there is: aalo, coflow, crux," in done.stderr
     assert not (tmp_path / "out").exists()
 
 
-def test_policies_lists_every_policy_with_its_options():
+def test_policies_lists_every_policy_with_its_options(echelon):
     done = echelon("policies")
     assert done.returncode == 0
     for words in ("fair", "grouping=collective|group", "order=tardiness|remaining|extra"):
@@ -64,14 +82,16 @@ def test_policies_lists_every_policy_with_its_options():
 
 
 @pytest.mark.parametrize("command", ["run", "report", "policies", "profile", "bench"])
-def test_every_command_explains_itself(command):
+def test_every_command_explains_itself(echelon, command):
     done = echelon(command, "--help")
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) > 5
 
 
 def test_the_version_names_what_results_depend_on():
-    done = echelon("--version")
+    """As a process of its own, because its exit code and streams are what a shell sees."""
+    command = [sys.executable, "-m", "echelon.cli", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert done.stdout.startswith("echelon ")
     assert "numpy" in done.stdout

@@ -14,7 +14,7 @@ from controller.instructions import CloseLog, InstallRules, LogDecision, OpenLog
 from controller.rules import flow_rule
 from echelonflow.errors import InputError
 from echelonflow.model import topologies
-from echelonflow.records.events import ClientSaid, LineRefused, Logged, SwitchConnected, SwitchLost, SwitchReady
+from echelonflow.records.events import ClientSaid, Handled, LineRefused, SwitchConnected, SwitchLost, SwitchReady
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import max_min
 from echelonflow.scheduling.policies import Policy
@@ -140,7 +140,7 @@ def installs(network, name_and_dscp, group=GROUP):
 def test_a_run_starts_when_agents_and_switches_are_ready(network):
     coordinator = make(network)
     assert say(coordinator, (RUNNER, Hello("runner", ""))) == []
-    preamble = tuple(Logged(NOW, ClientSaid(RUNNER, message)) for message in (Hello("runner", ""), BEGIN))
+    preamble = tuple(Handled(NOW, ClientSaid(RUNNER, message)) for message in (Hello("runner", ""), BEGIN))
     assert say(coordinator, (RUNNER, BEGIN)) == [
         OpenLog("/decisions", preamble),
         SendTo(RUNNER, Event("begun", "run0")),

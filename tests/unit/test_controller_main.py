@@ -8,19 +8,23 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
 from controller.deadline import deadline
 from controller.launch import controller_argv
+from controller.main import main
 from echelonflow.errors import PolicyError
 from echelonflow.model import topologies
 from echelonflow.records.decisions import read_decisions
 from echelonflow.records.network_file import write_network
+from echelonflow.scheduling.kernels import PLAIN_VARIABLE
 from echelonflow.wire.messages import Begin, Event, Fault, Hello, decode, encode
+from tests.waiting import end_of, started, wait_until
 
 LIMIT_S = 40.0
+WITHOUT_COMPILER = {**os.environ, PLAIN_VARIABLE: "1"}
+"""For controllers of two hosts: the same decisions, and a second less before the first."""
 
 
 @pytest.fixture
@@ -30,56 +34,53 @@ def network_file(tmp_path):
     return path
 
 
-@pytest.fixture
-def free_port():
+def unused_port():
     with socket.create_server(("127.0.0.1", 0)) as found:
         return found.getsockname()[1]
 
 
+@pytest.fixture
+def free_port():
+    return unused_port()
+
+
 def start(network, path, port, framework="ryu", *more):
+    """A context manager of a controller, ended with the block."""
     argv = [*controller_argv(framework, network, path, listen=f"127.0.0.1:{port}"), *more]
-    return subprocess.Popen([sys.executable, *argv], stderr=subprocess.PIPE, text=True)
+    return started([sys.executable, *argv], stderr=subprocess.PIPE, text=True, env=WITHOUT_COMPILER)
 
 
 def ends_with(process):
-    try:
-        _, stderr = process.communicate(timeout=LIMIT_S)
-    finally:
-        process.kill()
-    return process.returncode, stderr
+    code, _, stderr = end_of(process, LIMIT_S)
+    return code, stderr
 
 
 @contextlib.contextmanager
 def serving(network, path, port, framework="ryu", *more):
-    process = start(network, path, port, framework, *more)
-    try:
-        deadline_s = time.monotonic() + LIMIT_S
-        while not path.is_socket():
-            assert process.poll() is None, process.stderr.read()
-            assert time.monotonic() < deadline_s
-            time.sleep(0.02)
+    """A controller that listens at `path`."""
+    with start(network, path, port, framework, *more) as process:
+        wait_until(path.is_socket, LIMIT_S, "the socket", process)
         yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
-def connect(path):
+def connect(path, process):
+    """A connection to the controller `process` at `path`, and the lines that come by it."""
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     client.settimeout(LIMIT_S)
     folder = os.open(path.parent, os.O_PATH)
-    deadline_s = time.monotonic() + LIMIT_S
+
+    def connected():
+        # Not there, or about to listen.
+        with contextlib.suppress(ConnectionRefusedError, FileNotFoundError):
+            client.connect(f"/proc/self/fd/{folder}/{path.name}")
+            return True
+        return False
+
     try:
-        while True:
-            try:
-                client.connect(f"/proc/self/fd/{folder}/{path.name}")
-            except (ConnectionRefusedError, FileNotFoundError):  # not there, or about to listen
-                assert time.monotonic() < deadline_s
-                time.sleep(0.02)
-                continue
-            return client, client.makefile("rb")
+        wait_until(connected, LIMIT_S, "an answer", process)
     finally:
         os.close(folder)
+    return client, client.makefile("rb")
 
 
 def test_serves_faults_losses_and_logs_and_ends_on_sigterm(network_file, free_port, tmp_path):
@@ -88,7 +89,7 @@ def test_serves_faults_losses_and_logs_and_ends_on_sigterm(network_file, free_po
     path = folder / "control.sock"
     assert len(str(path)) > 108
     with serving(network_file, path, free_port) as process:
-        runner, told = connect(path)
+        runner, told = connect(path, process)
         # Two messages in three pieces: lines are put together again.
         lines = encode(Hello("runner", "")) + encode(Begin("r", "fair", "priority", 1, str(tmp_path / "d.jsonl")))
         for piece in (lines[:10], lines[10:70], lines[70:]):
@@ -96,7 +97,7 @@ def test_serves_faults_losses_and_logs_and_ends_on_sigterm(network_file, free_po
         assert decode(told.readline()) == Event("begun", "r")
         assert read_decisions(tmp_path / "d.jsonl") == []
         assert (tmp_path / "d.jsonl").exists()
-        agent, answers = connect(path)
+        agent, answers = connect(path, process)
         agent.sendall(encode(Hello("agent", "h1")) + b"garbage\n")
         assert isinstance(decode(answers.readline()), Fault)
         fault = decode(told.readline())
@@ -111,21 +112,24 @@ def test_serves_faults_losses_and_logs_and_ends_on_sigterm(network_file, free_po
     assert not path.exists()
 
 
-def test_a_bad_network_file_is_one_message_and_exit_2(tmp_path, free_port):
+def test_a_bad_network_file_is_one_message_and_exit_2(tmp_path, capsys):
     path = tmp_path / "network.json"
+    arguments = controller_argv("ryu", path, tmp_path / "c.sock")[2:]
+    assert main(arguments) == 2
+    assert "No such file" in capsys.readouterr().err
     for text, words in (("{", "is not JSON"), ("[]", "is not a JSON object"), ('{"name": "x"}', "hosts")):
         path.write_text(text)
-        code, stderr = ends_with(start(path, tmp_path / "c.sock", free_port))
-        assert code == 2
-        assert words in stderr
-        assert len(stderr.splitlines()) == 1, stderr
-    assert ends_with(start(tmp_path / "none.json", tmp_path / "c.sock", free_port))[0] == 2
+        assert main(arguments) == 2
+        said = capsys.readouterr().err
+        assert words in said
+        assert len(said.splitlines()) == 1, said
 
 
 def test_a_port_that_is_taken_is_named(network_file, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        code, stderr = ends_with(start(network_file, tmp_path / "c.sock", port))
+        with start(network_file, tmp_path / "c.sock", port) as process:
+            code, stderr = ends_with(process)
     assert code == 1
     assert f"127.0.0.1:{port}" in stderr
     assert len(stderr.splitlines()) == 1, stderr
@@ -135,22 +139,19 @@ def test_a_port_that_is_taken_is_named(network_file, tmp_path):
 def test_a_second_controller_on_one_socket_is_refused_and_a_left_over_is_not(network_file, free_port, tmp_path):
     path = tmp_path / "c.sock"
     with serving(network_file, path, free_port) as process:
-        connect(path)
-        code, stderr = ends_with(start(network_file, path, free_port + 1))
+        connect(path, process)
+        with start(network_file, path, free_port + 1) as second:
+            code, stderr = ends_with(second)
         assert code == 1
         assert "c.sock" in stderr
         assert process.poll() is None
         process.kill()
         process.wait()
     assert path.is_socket()
-    process = start(network_file, path, free_port)
-    try:
-        runner, told = connect(path)
+    with start(network_file, path, free_port) as process:
+        runner, told = connect(path, process)
         runner.sendall(encode(Hello("runner", "")) + encode(Begin("r", "nonsense", "priority", 1, "/d")))
         assert "nonsense" in decode(told.readline()).reason
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_a_policy_that_never_answers_is_interrupted():

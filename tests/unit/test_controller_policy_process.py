@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,8 +60,7 @@ def snapshot():
 
 def alive(pid):
     try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
 

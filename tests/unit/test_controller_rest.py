@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import json
 import socket
 import time
@@ -11,9 +12,10 @@ import pytest
 
 from controller import client
 from controller.launch import FRAMEWORKS
+from controller.main import main
 from echelonflow.errors import InputError, RunError
 from echelonflow.wire.messages import Decide, Declare, FlowDeclaration, Hello, Ready, Release, Start, decode, encode
-from tests.unit.test_controller_main import LIMIT_S, connect, ends_with, free_port, serving, start
+from tests.unit.test_controller_main import LIMIT_S, connect, ends_with, free_port, serving, start, unused_port
 
 __all__ = ["free_port"]
 
@@ -31,14 +33,26 @@ def allocate(snapshot):
 """
 
 
-@pytest.fixture
-def controller(request, tmp_path, free_port):
+@contextlib.contextmanager
+def learning(folder, framework=FRAMEWORKS[0]):
     """A controller that learns, with two hosts: the path of its REST socket."""
-    framework = getattr(request, "param", FRAMEWORKS[0])
-    hosts = tmp_path / "hosts.json"
+    hosts = folder / "hosts.json"
     hosts.write_text(json.dumps({"rate": "8 Mbit/s", "hosts": {"h1": "10.0.0.1", "h2": "10.0.0.2"}}))
-    with serving(None, tmp_path / "control.sock", free_port, framework, "--hosts", str(hosts)):
-        yield tmp_path / "rest.sock"
+    with serving(None, folder / "control.sock", unused_port(), framework, "--hosts", str(hosts)):
+        yield folder / "rest.sock"
+
+
+@pytest.fixture
+def controller(request, tmp_path):
+    with learning(tmp_path, getattr(request, "param", FRAMEWORKS[0])) as rest:
+        yield rest
+
+
+@pytest.fixture(scope="module")
+def untouched_controller(tmp_path_factory):
+    """For tests that leave it as it was; each says so itself."""
+    with learning(tmp_path_factory.mktemp("controller")) as rest:
+        yield rest
 
 
 class Trainer:
@@ -117,11 +131,11 @@ def test_a_policy_is_swapped_while_flows_are_in_flight(controller, tmp_path):
         (MINE.replace("== 2", "> 0").replace("BODY", "while True: pass"), "had not decided after 1 s"),
     ],
 )  # fmt: skip
-def test_a_policy_that_cannot_be_used_is_named_and_the_old_one_stays(controller, tmp_path, text, words):
+def test_a_policy_that_cannot_be_used_is_named_and_the_old_one_stays(untouched_controller, tmp_path, text, words):
     (tmp_path / "mine.py").write_text(text)
     with pytest.raises(InputError, match=words):
-        client.set_policy(controller, str(tmp_path / "mine.py"))
-    assert client.request(controller, "GET", "/policy")["policy"] == "echelonflow"
+        client.set_policy(untouched_controller, str(tmp_path / "mine.py"))
+    assert client.request(untouched_controller, "GET", "/policy")["policy"] == "echelonflow"
 
 
 def test_while_one_policy_is_on_trial_decisions_go_on(controller, tmp_path):
@@ -207,9 +221,14 @@ def test_rest_is_served_on_loopback_if_told_to(tmp_path, free_port):
         assert b" 200 " in connection.recv(4096).split(b"\r\n")[0]
 
 
-def test_what_does_not_go_together_is_bad_input(tmp_path, free_port):
-    hosts = tmp_path / "hosts.json"
-    for arguments in (("--hosts", str(hosts)), ("--rest-listen", "8080"), ("--policy", "nope")):
-        code, stderr = ends_with(start(None, tmp_path / "c.sock", free_port, "ryu", *arguments))
-        assert code == 2, stderr
-        assert len(stderr.splitlines()) == 1, stderr
+@pytest.mark.parametrize("arguments", [("--hosts", "none.json"), ("--rest-listen", "8080")], ids=" ".join)
+def test_what_does_not_go_together_is_bad_input(tmp_path, monkeypatch, capsys, arguments):
+    monkeypatch.chdir(tmp_path)
+    assert main(["--socket", "c.sock", "--learn", *arguments]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_policy_that_there_is_not_is_bad_input(tmp_path, free_port):
+    code, stderr = ends_with(start(None, tmp_path / "c.sock", free_port, "ryu", "--policy", "nope"))
+    assert code == 2, stderr
+    assert len(stderr.splitlines()) == 1, stderr

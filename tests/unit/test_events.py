@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import time
 
+import msgspec
 import numpy as np
 import pytest
 
 from echelonflow.errors import InputError
+from echelonflow.model import topologies
 from echelonflow.records import events
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.wire.messages import Begin, Declare, FlowDeclaration, Hello, Progress
@@ -31,21 +33,23 @@ EXAMPLES = [
     events.StandingOrdered("fair"),
     events.ControllerFailed("KeyError: 'x'"),
 ]
-HEADER = events.Header({"name": "n"}, {"h1": "10.0.0.1"}, questions_asked=4)
+NETWORK = topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e6})
+OPENING = events.Opening(NETWORK, {"h1": "10.0.0.1"}, questions_asked=4)
 
 
 def write(path, logged):
-    with events.EventLog(path, HEADER) as log:
-        for now_s, event in logged:
-            log.append(now_s, event)
+    log = events.EventLog(path, OPENING)
+    for now_s, event in logged:
+        log.append(now_s, event)
+    log.close()
 
 
 def test_every_kind_of_event_is_read_as_it_was_written(tmp_path):
     path = tmp_path / events.EVENTS_FILE
     clock = [1234.000000001 + i / 3 for i in range(len(EXAMPLES))]
     write(path, zip(clock, EXAMPLES, strict=True))
-    header, found = events.read(path)
-    assert header == HEADER
+    opening, found = events.read(path)
+    assert opening == OPENING
     assert [(logged.now_s, logged.event) for logged in found] == list(zip(clock, EXAMPLES, strict=True))
     kinds = {type(event) for event in EXAMPLES} | {events.PolicyAnswered}
     assert kinds == set(events.Event.__args__)
@@ -64,42 +68,51 @@ def test_a_policys_answer_keeps_every_bit(tmp_path, valid_until_s):
     assert (found.rates_Bps.dtype, found.rank.dtype, found.valid_until_s) == (rates.dtype, rank.dtype, valid_until_s)
 
 
+OPENED = '{"schema":"echelon-events","version":1}\n' + msgspec.json.encode(OPENING).decode() + "\n"
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "is empty"),
-        ("nonsense\n", "line 1: "),
-        ('{"schema":"echelon.plan","version":1}\n', "is echelon.plan version 1; this reads echelon.events 1"),
-        ('{"schema":"echelon.events","version":99}\n', "version 99; this reads echelon.events 1"),
-        ('{"schema":"echelon.events","version":1}\n', "line 1: .*network"),
-        ('HEADER{"now_s":1,"event":{"type":"dance"}}\n', "line 2: .*dance"),
-        ('HEADER{"now_s":1,"event":{"type":"client_gone"}}\n', "line 2: .*client"),
-        ('HEADER{"now_s":1,"event":{"type":"client_said","client":1,"message":{"type":"hello"}}}\n', "line 2: .*client"),
-        ('HEADER{"now_s":1,"event":{"type":"policy_answered","question":1,"rates_Bps":"?","rank":"","valid_until_s":null}}\n', "line 2: "),
+        ("", "is echelon-events of version 0"),
+        ('{"schema":"echelon-events","version":1}\n', "does not begin with an opening"),
+        ("nonsense\n", "is echelon-events of version 0"),
+        ('{"schema":"echelon-plan","version":1}\n', "is 'echelon-plan'; 'echelon-events' was expected"),
+        ('{"schema":"echelon-events","version":99}\n', "is echelon-events of version 99"),
+        ('{"schema":"echelon-events","version":1}\n{"type":"opening"}\n', "line 2: missing field network"),
+        (OPENED + OPENED.splitlines()[1] + "\n", "one opening, not two"),
+        (OPENED + '{"type":"handled","now_s":1,"event":{"type":"dance"}}\n', "line 3: event.*dance"),
+        (OPENED + '{"type":"handled","now_s":1,"event":{"type":"client_gone"}}\n', "line 3: event: missing field client"),
+        (OPENED + '{"type":"handled","now_s":1,"event":{"type":"client_said","client":1,"message":{"type":"hello"}}}\n', "line 3: event.message: missing field client"),
+        (OPENED + '{"type":"handled","now_s":1,"event":{"type":"policy_answered","question":1,"rates_Bps":"?","rank":"","valid_until_s":null}}\n', "line 3: event.rates_Bps"),
     ],
 )  # fmt: skip
 def test_what_is_no_log_of_ours_is_refused_in_one_line(tmp_path, text, words):
     path = tmp_path / "events.jsonl"
-    path.write_text(text.replace("HEADER", '{"schema":"echelon.events","version":1,"network":{}}\n'))
+    path.write_text(text)
     with pytest.raises(InputError, match=words) as refused:
         list(events.read(path)[1])
     assert str(path) in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_a_log_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"event log .*none: No such file"):
-        events.read(tmp_path / "none")
+def test_a_log_that_ends_in_mid_line_is_read_up_to_there(tmp_path):
+    """A controller that is killed leaves such."""
+    path = tmp_path / "log"
+    write(path, [(1.0, EXAMPLES[0]), (2.0, EXAMPLES[1])])
+    path.write_bytes(path.read_bytes()[:-5])
+    assert [handled.event for handled in events.read(path)[1]] == [EXAMPLES[0]]
 
 
 def test_an_event_costs_microseconds(tmp_path):
     """Some hundred events come between two decisions of a millisecond; a log of them must not be felt."""
     event = events.ClientSaid(3, Progress("job", "flow-12", 5, 123_456_789))
-    with events.EventLog(tmp_path / "log", HEADER) as log:
-        rounds = []
-        for _ in range(20):
-            began_s = time.perf_counter()
-            for _ in range(500):
-                log.append(12345.678, event)
-            rounds.append((time.perf_counter() - began_s) / 500)
+    log = events.EventLog(tmp_path / "log", OPENING)
+    rounds = []
+    for _ in range(20):
+        began_s = time.perf_counter()
+        for _ in range(500):
+            log.append(12345.678, event)
+        rounds.append((time.perf_counter() - began_s) / 500)
+    log.close()
     assert min(rounds) < 100e-6

@@ -46,20 +46,39 @@ class FakeHosts:
         self.started.append(subprocess.Popen(self.argv, **options))
         return self.started[-1]
 
+    def end(self):
+        for process in self.started:
+            process.kill()
+            process.wait()
 
-def test_a_capture_waits_until_all_that_was_received_is_written(tmp_path):
-    hosts = FakeHosts(TCPDUMP, 10, 100, 0)
+
+@pytest.fixture
+def hosts_with():
+    """Makes `FakeHosts`, whose processes are ended with the test."""
+    made = []
+
+    def make(*arguments):
+        made.append(FakeHosts(*arguments))
+        return made[-1]
+
+    yield make
+    for hosts in made:
+        hosts.end()
+
+
+def test_a_capture_waits_until_all_that_was_received_is_written(hosts_with, tmp_path):
+    hosts = hosts_with(TCPDUMP, 10, 100, 0)
     found = PacketCapture(hosts, ["h1", "h2"], RunFolder(tmp_path), "fair-r0").stop()
     assert found == {h: CaptureCounts(f"fair-r0-{h}.pcap", 100, 0) for h in ("h1", "h2")}
     assert all(process.returncode == 0 for process in hosts.started)
 
 
-def test_packets_the_kernel_dropped_are_reported(tmp_path):
-    assert PacketCapture(FakeHosts(TCPDUMP, 10, 100, 5), ["h1"], RunFolder(tmp_path), "x").stop()["h1"].dropped == 5
+def test_packets_the_kernel_dropped_are_reported(hosts_with, tmp_path):
+    assert PacketCapture(hosts_with(TCPDUMP, 10, 100, 5), ["h1"], RunFolder(tmp_path), "x").stop()["h1"].dropped == 5
 
 
-def test_each_host_captures_its_own_interface_in_nanoseconds(tmp_path):
-    hosts = FakeHosts(TCPDUMP, 0, 0, 0)
+def test_each_host_captures_its_own_interface_in_nanoseconds(hosts_with, tmp_path):
+    hosts = hosts_with(TCPDUMP, 0, 0, 0)
     PacketCapture(hosts, ["h2"], RunFolder(tmp_path), "x").stop()
     argv = hosts.asked["h2"]
     assert argv[argv.index("-i") + 1] == "h2-eth0"
@@ -67,14 +86,14 @@ def test_each_host_captures_its_own_interface_in_nanoseconds(tmp_path):
     assert argv[argv.index("-w") + 1] == str(tmp_path / "pcap" / "x-h2.pcap")
 
 
-def test_a_capture_that_does_not_start_is_an_error_with_its_reason(tmp_path):
-    hosts = FakeHosts("import sys; sys.exit('tcpdump: h1-eth0: No such device')")
+def test_a_capture_that_does_not_start_is_an_error_with_its_reason(hosts_with, tmp_path):
+    hosts = hosts_with("import sys; sys.exit('tcpdump: h1-eth0: No such device')")
     with pytest.raises(RunError, match=r"h1 does not listen.*No such device"):
         PacketCapture(hosts, ["h1"], RunFolder(tmp_path), "x")
 
 
-def test_a_capture_that_died_is_an_error(tmp_path):
-    hosts = FakeHosts(TCPDUMP, 0, 0, 0)
+def test_a_capture_that_died_is_an_error(hosts_with, tmp_path):
+    hosts = hosts_with(TCPDUMP, 0, 0, 0)
     capture = PacketCapture(hosts, ["h1", "h2"], RunFolder(tmp_path), "x")
     hosts.started[0].kill()
     hosts.started[0].wait()

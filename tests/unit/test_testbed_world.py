@@ -11,6 +11,7 @@ import pytest
 
 from echelonflow.errors import InputError, RunError
 from testbed import init, world
+from tests.waiting import line_of, started
 
 HOLD = """
 import sys
@@ -28,8 +29,8 @@ def lock_name():
 
 def test_a_second_emulation_is_told_who_holds_the_machine(lock_name):
     argv = [sys.executable, "-c", HOLD, lock_name]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout.readline() == b"held\n"
+    with started(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as holder:
+        assert line_of(holder) == b"held\n"
         with pytest.raises(InputError, match=f"process {holder.pid} "), world.machine_lock(lock_name):
             pass
         holder.kill()
@@ -51,9 +52,8 @@ def test_outside_a_world_nothing_is_changed():
 
 
 def serve(*argv):
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", init.__file__, "serve", *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    argv = [sys.executable, "-I", "-S", init.__file__, "serve", *argv]
+    return started(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 @pytest.mark.parametrize(("command", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)])
@@ -65,18 +65,20 @@ def test_the_first_process_ends_with_its_program_and_with_its_code(command, code
 def test_the_first_process_passes_an_interrupt_on():
     program = "import time\ntry:\n print('up', flush=True)\n time.sleep(60)\nexcept KeyboardInterrupt:\n print('told')"
     with serve(sys.executable, "-c", program) as first:
-        assert first.stdout.readline() == b"up\n"
+        assert line_of(first) == b"up\n"
         first.send_signal(signal.SIGINT)
-        assert first.stdout.readline() == b"told\n"
+        assert line_of(first) == b"told\n"
         assert first.wait(10) == 0
 
 
 def test_the_first_process_ends_when_its_maker_lets_go():
     with serve("sh", "-c", "echo $$; exec sleep 60") as first:
-        program = int(first.stdout.readline())
-        first.stdin.close()
-        assert first.wait(10) == 137
-        os.kill(program, signal.SIGKILL)  # in a world the kernel does this
+        program = int(line_of(first))
+        try:
+            first.stdin.close()
+            assert first.wait(10) == 137
+        finally:
+            os.kill(program, signal.SIGKILL)  # in a world the kernel does this
 
 
 def test_the_guard_does_not_start_what_nobody_waits_for():

@@ -190,8 +190,8 @@ def test_progress_of_a_long_simulation_is_told(trace, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "_SAY_EVERY_S", 0.0)
     told = []
     runner.run(checked(trace), tmp_path / "out", "fluid", told.append, pictures=False)
-    assert {report["policy"] for report in told} == {"fair", "coflow"}
-    assert max(report["now_s"] for report in told) == pytest.approx(5)
+    assert {report.policy for report in told} == {"fair", "coflow"}
+    assert max(report.now_s for report in told) == pytest.approx(5)
     assert not (tmp_path / "out" / "figures").exists()
 
 

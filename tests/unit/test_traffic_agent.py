@@ -16,7 +16,7 @@ from echelonflow.records.plan import read_plan, write_plan
 from echelonflow.wire.declare import declarations
 from echelonflow.wire.messages import Declare, Done, Finish, Hello, Progress, Release, Setting
 from tests.unit.traffic_fakes import AnswerRelease, FakeCoordinator, end_agent, start_agent, unlimited
-from tests.waiting import wait_until
+from tests.waiting import end_of, ending, wait_until
 from traffic.agent.agent import Agent
 from traffic.agent.plan import make_plan
 from traffic.agent.sender import SentFlow
@@ -38,6 +38,7 @@ class Run:
             host: start_agent(folder / "plan.json", host, folder / "control.sock", self.records(host))
             for host in ADDRESSES
         }
+        self.coordinator.watched += self.agents.values()
 
     def records(self, host: str) -> Path:
         return self.folder / "agents" / f"{host}.jsonl"
@@ -49,8 +50,8 @@ class Run:
     def finish(self) -> dict[str, tuple[int, str]]:
         ends = {}
         for host, agent in self.agents.items():
-            _, errors = agent.communicate(timeout=30)
-            ends[host] = (agent.returncode, errors)
+            code, _, errors = end_of(agent, 60)
+            ends[host] = (code, errors)
         return ends
 
     def close(self) -> None:
@@ -201,7 +202,8 @@ def test_a_lost_peer_ends_the_run_and_keeps_the_records(start):
     dag = pipeline.build(stages=2, micro_batches=2, forward_s=0.01, activation_bytes=3_000_000)
     run = start(dag, answer=lambda m: Setting(m.job, m.flow, m.iteration, 48, None if m.flow.endswith("m0") else 1e6))
     run.coordinator.wait_for(lambda: bool(run.coordinator.of(Finish)) and len(run.coordinator.of(Release)) == 2)
-    wait_until(lambda: run.read("h2", "received"))  # told first, then recorded
+    # Told first, then recorded.
+    wait_until(lambda: run.read("h2", "received"), what="a record", process=run.agents["h2"])
     run.agents["h2"].kill()
     ends = run.finish()
     code, errors = ends["h1"]
@@ -234,9 +236,9 @@ def test_a_bad_plan_is_bad_input(tmp_path, text, words):
     plan = tmp_path / "plan.json"
     if text is not None:
         plan.write_text(text)
-    agent = start_agent(plan, "h1", tmp_path / "c.sock", tmp_path / "h1.jsonl")
-    _, errors = agent.communicate(timeout=20)
-    assert agent.returncode == EXIT_BAD_INPUT
+    with ending(start_agent(plan, "h1", tmp_path / "c.sock", tmp_path / "h1.jsonl")) as agent:
+        code, _, errors = end_of(agent, 60)
+    assert code == EXIT_BAD_INPUT
     assert errors.startswith(f"agent h1: {plan}: ")
     assert words in errors
 

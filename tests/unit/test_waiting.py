@@ -24,11 +24,10 @@ def soon():
 
 
 def test_a_wait_ends_with_its_process_and_says_what_that_said(soon, tmp_path):
-    log = tmp_path / "its.log"
-    log.write_text("and wrote this")
+    (tmp_path / "its.log").write_text("and wrote this")
     argv = ["sh", "-c", "echo out; echo reason >&2; exit 7"]
     with started(argv, **PIPES) as process, pytest.raises(AssertionError) as failure:
-        wait_until(lambda: False, 200, "what never comes", process, [log])
+        wait_until(lambda: False, 200, "what never comes", process, [tmp_path, tmp_path / "none"])
     for words in ("waiting for what never comes", "exit 7", "out", "reason", "its.log", "and wrote this"):
         assert words in str(failure.value)
 

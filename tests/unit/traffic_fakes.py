@@ -26,7 +26,10 @@ from echelonflow.wire.messages import (
     decode,
     encode,
 )
+from tests.waiting import report
 
+_LOOK_S = 0.1
+"""How often a wait looks at the agents."""
 AnswerRelease = Callable[[Release], Setting | None]
 
 
@@ -40,6 +43,8 @@ class FakeCoordinator:
     def __init__(self, path: Path, agents: int, answer: AnswerRelease = unlimited) -> None:
         self.messages: list[tuple[str, Message]] = []
         self.ended = threading.Event()
+        self.watched: list[subprocess.Popen[str]] = []
+        """Agents whose failure ends every wait."""
         self.changed = threading.Condition()
         self._agents = agents
         self._answer = answer
@@ -59,9 +64,15 @@ class FakeCoordinator:
     def of(self, kind: type) -> list:
         return [message for _, message in self.messages if isinstance(message, kind)]
 
-    def wait_for(self, condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
-        with self.changed:
-            assert self.changed.wait_for(condition, timeout_s), "waited in vain"
+    def wait_for(self, condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            failed = [agent for agent in self.watched if agent.poll() not in (None, 0)]
+            with self.changed:
+                if self.changed.wait_for(condition, _LOOK_S):
+                    return
+            assert not failed, f"an agent failed{''.join(map(report, failed))}"
+            assert time.monotonic() < deadline_s, "waited in vain"
 
     def tell(self, flow: str, setting: Setting) -> None:
         """Send a setting, in mid-flow, to whoever released `flow`."""

@@ -212,18 +212,17 @@ def show(profile: Profile) -> str:
         "layer", "kind", "layers", "forward", "spread", "backward", "spread", "update", "spread",
         "parameters", "gradients", "output",
     )  # fmt: skip
-    rows = []
-    for layer in profile.measured:
-        rows.append(
-            (
-                layer.name, layer.kind, str(layer.repeats),
-                format_duration(layer.forward_s), _spread(layer.forward),
-                format_duration(layer.backward_s), _spread(layer.backward),
-                format_duration(layer.update_s), _spread(layer.update),
-                format_size(layer.parameter_bytes), format_size(layer.gradient_bytes),
-                format_size(layer.activation_bytes),
-            )
-        )  # fmt: skip
+    rows = [
+        (
+            layer.name, layer.kind, str(layer.repeats),
+            format_duration(layer.forward_s), _spread(layer.forward),
+            format_duration(layer.backward_s), _spread(layer.backward),
+            format_duration(layer.update_s), _spread(layer.update),
+            format_size(layer.parameter_bytes), format_size(layer.gradient_bytes),
+            format_size(layer.activation_bytes),
+        )
+        for layer in profile.measured
+    ]  # fmt: skip
     layers = profile.layers
     total = (
         "total", "", str(len(layers)),

@@ -71,9 +71,9 @@ class Table:
 
 
 def read_table(path: Path, *, policies: Collection[str], scopes: Sequence[str], tick_s: float, empty: Empty) -> Table:
-    """The table in the file at `path`; `scopes` are the suffixes that a collective's name may have, `policies` those that are
-    supported.
+    """The table in the file at `path`.
 
+    `scopes` are the suffixes that a collective's name may have, `policies` those that are supported.
     Raises InputError naming file and line for anything that is not as the format says, and for a collective of 0
     bytes unless `empty` is "drop".
     """
