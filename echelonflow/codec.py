@@ -2,7 +2,7 @@
 
 A document says what it is in its first two keys, "schema" and "version"; a log in its first line. What was written
 before there were versions counts as version 0. A reader knows its own version, and older ones by a function that
-brings their data up to date; anything else is refused in one line that says which version it is.
+brings their data up to date. Anything else is refused in one line that says which version it is.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from echelon import benchmarks
 from echelon.cli.main import app
 from echelon.places import ROOT
 from echelonflow.model import topologies
+from echelonflow.records.folder import RunFiles, RunFolder
 from echelonflow.scheduling import policies
 
 PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in sorted((ROOT / "docs").glob("*.md")))]  # fmt: skip
@@ -246,3 +247,14 @@ def test_what_is_not_there_is_noticed():
     assert "--frob" not in options_of("run")
     assert resolves("echelonflow.model.dag.JobDag")
     assert not resolves("echelonflow.model.gone")
+
+
+def test_the_run_folder_is_described_as_it_is():
+    """Every file of a run folder is named in ARCHITECTURE.md, under "One emulated run"."""
+    section = read("ARCHITECTURE.md").partition("\n## One emulated run\n")[2].partition("\n## ")[0]
+    root = Path("DIR")
+    for paths in (RunFolder(root), RunFiles(root)):
+        for name, kind in vars(type(paths)).items():
+            if isinstance(kind, property):
+                path = getattr(paths, name)
+                assert path.name in section, f"{type(paths).__name__}.{name}: {path.name} is not named"
