@@ -22,6 +22,7 @@ from results import metrics, pcap
 from results.folder import analyse
 from results.lanes import lanes
 from results.read_run import last_marks, read_run
+from results.summary import read_summary
 from results.table import summary_table
 from simulator.fluid import simulate
 from tests.unit.synthetic_run import calibration, paper_job, paper_network, synthetic_run, write_experiment
@@ -71,6 +72,7 @@ def test_a_valid_experiment(tmp_path):
     assert written["valid"] is True
     assert written["reasons"] == []
     assert {"median", "low", "high", "n"} == set(written["results"][0]["iteration_s"])
+    assert read_summary(root / "summary.json") == summary
     assert all(
         (root / "figures" / f"{name}.png").stat().st_size > 5000
         for name in ("gantt", "times", "tardiness", "throughput")
