@@ -166,12 +166,18 @@ def _bytes(folders: Sequence[tuple[Experiment, Path]]) -> list[Figure]:
 
 
 def _closed_form_bytes(experiment: Experiment) -> dict[str, float]:
-    """What every sending host sends in all iterations of all jobs, by formula."""
+    """What every sending host sends in all iterations of all jobs, by formula; without hosts of jobs that have none."""
     found: dict[str, float] = {}
-    for job, spec in zip(experiment.jobs, experiment.source["jobs"], strict=True):
-        for host, size_bytes in zip(job.placement, sent_bytes(spec), strict=True):
+    unknown: set[str] = set()
+    link_Bps = min(experiment.network.capacity_Bps)
+    for job, entry in zip(experiment.jobs, experiment.source["jobs"], strict=True):
+        sent = sent_bytes(entry, link_Bps)
+        if sent is None:
+            unknown.update(job.placement)
+            continue
+        for host, size_bytes in zip(job.placement, sent, strict=True):
             found[host] = found.get(host, 0.0) + size_bytes * job.iterations
-    return found
+    return {host: size_bytes for host, size_bytes in found.items() if host not in unknown}
 
 
 def _coverage(found: Sequence[Cell], chosen: Sequence[Path]) -> list[Figure]:
