@@ -1,7 +1,7 @@
 """Draws one iteration of every paradigm: `python -m echelon.documents.workload_pictures`.
 
-Writes docs/workloads/<paradigm>.svg and, between their marks, the made parts of docs/workloads.md: a table of all
-paradigms, and of each what its module's docstring says, its entry, groups, times and options. All of it is simulated.
+Writes docs/workloads/<paradigm>.svg and, between their marks, the made parts of docs/workloads.md. There is a table of all
+paradigms; of each there is what its module's docstring says, its entry, groups, times and options. All of it is simulated.
 """
 
 from __future__ import annotations
