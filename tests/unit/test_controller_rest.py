@@ -153,6 +153,7 @@ def test_while_one_policy_is_on_trial_decisions_go_on(controller, tmp_path):
     trainer.close()
 
 
+@pytest.mark.slow  # waits until the controller has lost patience
 def test_clients_that_misbehave_disturb_nobody(controller):
     trainer = Trainer(controller)
     slow = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(20)]
