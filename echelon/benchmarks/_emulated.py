@@ -20,7 +20,7 @@ from results.summary import Summary, read_summary
 def emulate(experiment: Experiment, say: Say) -> Path:
     """Run `experiment` on the emulated network; its folder.
 
-    RunError if it failed, or if not one run was valid; invalid ones are said, and left out by `rows`.
+    RunError if it failed, or if not one run was valid; invalid ones are reported, and left out by `rows`.
     """
     root = Path(tempfile.mkdtemp(prefix="bench-", dir=_parent()))
     code, summary = carry_out(experiment, root, say)

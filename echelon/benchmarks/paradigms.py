@@ -39,7 +39,7 @@ def run(repeat: int, say: Say, folder: Path, only: Sequence[str] = (), execute: 
     """Exposed communication against fluid, order of policies, and bytes of every host against closed forms.
 
     `execute` carries out one experiment into a folder. An experiment that fails, or of which single runs are
-    invalid, counts with what valid runs it has, and is said. InputError if `only` fits no experiment or this machine
+    invalid, counts with what valid runs it has, and is reported. InputError if `only` fits no experiment or this machine
     cannot emulate; RunError if nothing at all was measured, or if it was interrupted.
     """
     found: list[Cell] = []
