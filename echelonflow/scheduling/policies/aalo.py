@@ -42,7 +42,20 @@ def validate(queues: int = 10, first_bytes: float = 10e6, factor: float = 10.0) 
 
 
 def allocate(snapshot: Snapshot, *, queues: int = 10, first_bytes: float = 10e6, factor: float = 10.0) -> Allocation:
-    """Queues by bytes sent share links by weight; first in, first out within a queue."""
+    """Queues by bytes sent share links by weight; first in, first out within a queue.
+
+    Example: the long flow has sent 20 MB and is in the second of ten queues, the short one is in the first. Their
+    queues share the link by 9 to 10. The answer holds until the short flow has sent 10 MB and is in the second, too.
+
+        >>> from echelonflow.scheduling.examples import two_jobs
+        >>> example = two_jobs()
+        >>> answer = allocate(example.snapshot)
+        >>> example.show(answer)
+        long: 4.7 MB/s, place 1
+        short: 5.3 MB/s, place 0
+        >>> round(answer.valid_until_s, 3)
+        3.9
+    """
     limit_bytes = first_bytes * factor ** np.arange(queues - 1)
     coflows = snapshot.coflows
     queue = np.searchsorted(limit_bytes - _A_BYTE, coflows.sent_bytes, side="right").astype(np.int64)

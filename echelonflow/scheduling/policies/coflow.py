@@ -41,7 +41,21 @@ def allocate(
     order: Literal["sebf", "fifo", "scf", "ncf", "lcf"] = "sebf",
     rates: Literal["madd", "greedy"] = "madd",
 ) -> Allocation:
-    """Coflows by `order`, their flows at `rates`; work-conserving."""
+    """Coflows by `order`, their flows at `rates`; work-conserving.
+
+    Example: the short flow needs its link for 1 s and the long one for 2 s, so the long one waits. Two micro-batches
+    of one EchelonFlow, taken as one Coflow, finish together: the first waits for the second.
+
+        >>> from echelonflow.scheduling.examples import two_jobs, two_micro_batches
+        >>> example = two_jobs()
+        >>> example.show(allocate(example.snapshot))
+        long: 0.0 MB/s, place 1
+        short: 10.0 MB/s, place 0
+        >>> example = two_micro_batches()
+        >>> example.show(allocate(example.snapshot, grouping="group"))
+        first: 5.0 MB/s, place 0
+        second: 5.0 MB/s, place 0
+    """
     table: CoflowTable | GroupTable
     if grouping == "collective":
         member, arrival_s, table = snapshot.coflow, snapshot.coflows.arrival_s, snapshot.coflows

@@ -26,7 +26,17 @@ _STEPS_PER_E = 1e9
 
 
 def allocate(snapshot: Snapshot) -> Allocation:
-    """Jobs by GPU intensity, the largest first; fair within a job."""
+    """Jobs by GPU intensity, the largest first; fair within a job.
+
+    Example: the short flow's job computes for 4 s and needs the network for 1 s, the other 2 s and 4 s.
+    So a second of network keeps more GPU time busy if the short flow gets it.
+
+        >>> from echelonflow.scheduling.examples import two_jobs
+        >>> example = two_jobs()
+        >>> example.show(allocate(example.snapshot))
+        long: 0.0 MB/s, place 1
+        short: 10.0 MB/s, place 0
+    """
     job = snapshot.groups.job[snapshot.group]
     rank = dense_rank([-_intensity(snapshot)[job], snapshot.jobs.id[job]])
     return Allocation(greedy(snapshot, stages_of(rank)), rank)

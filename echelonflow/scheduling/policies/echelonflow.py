@@ -94,7 +94,20 @@ def allocate(
     interval: float = math.inf,
     memory: OrderMemory | None = None,
 ) -> Allocation:
-    """Overdue groups first, then by `order`; valid until the next group is overdue."""
+    """Overdue groups first, then by `order`; valid until the next group is overdue.
+
+    Example: the first micro-batch is wanted a second before the second one, so it is sent first. `paced` gives it only
+    what both need to be equally late.
+
+        >>> from echelonflow.scheduling.examples import two_micro_batches
+        >>> example = two_micro_batches()
+        >>> example.show(allocate(example.snapshot))
+        first: 10.0 MB/s, place 0
+        second: 0.0 MB/s, place 1
+        >>> example.show(allocate(example.snapshot, within="paced"))
+        first: 6.7 MB/s, place 0
+        second: 3.3 MB/s, place 1
+    """
 
     def compute() -> Ints:
         return dense_rank(_keys(snapshot, order, pending == "count"))

@@ -17,6 +17,15 @@ STARVATION_FREE = True
 
 
 def allocate(snapshot: Snapshot) -> Allocation:
-    """Stages of equal ideal finish time, in its order."""
+    """Stages of equal ideal finish time, in its order.
+
+    Example: the long flow is due at 3 s and the short one at 5 s, so the short one waits.
+
+        >>> from echelonflow.scheduling.examples import two_jobs
+        >>> example = two_jobs()
+        >>> example.show(allocate(example.snapshot))
+        long: 10.0 MB/s, place 0
+        short: 0.0 MB/s, place 1
+    """
     rank = dense_rank([quantised(snapshot.ideal_finish_s)])
     return Allocation(serve_in_order(snapshot, stages_of(rank)), rank)

@@ -19,7 +19,16 @@ STARVATION_FREE = True
 
 
 def allocate(snapshot: Snapshot) -> Allocation:
-    """Equal shares of every bottleneck."""
+    """Equal shares of every bottleneck.
+
+    Example: two flows on one link get half of it each.
+
+        >>> from echelonflow.scheduling.examples import two_jobs
+        >>> example = two_jobs()
+        >>> example.show(allocate(example.snapshot))
+        long: 5.0 MB/s, place 0
+        short: 5.0 MB/s, place 0
+    """
     rows = np.arange(snapshot.flows, dtype=np.int64)
     rates = max_min(snapshot, rows, np.ones(snapshot.flows), snapshot.capacity_Bps.copy())
     return Allocation(rates, np.zeros(snapshot.flows, np.int64))

@@ -19,6 +19,15 @@ STARVATION_FREE = True
 
 
 def allocate(snapshot: Snapshot) -> Allocation:
-    """Flows by release."""
+    """Flows by release.
+
+    Example: the long flow was ready first, so the short one waits.
+
+        >>> from echelonflow.scheduling.examples import two_jobs
+        >>> example = two_jobs()
+        >>> example.show(allocate(example.snapshot))
+        long: 10.0 MB/s, place 0
+        short: 0.0 MB/s, place 1
+    """
     rank = dense_rank([quantised(snapshot.release_s), snapshot.flow_id])
     return Allocation(greedy(snapshot, stages_of(rank)), rank)

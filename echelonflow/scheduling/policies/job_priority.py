@@ -20,7 +20,16 @@ WORK_CONSERVING = True
 
 
 def allocate(snapshot: Snapshot) -> Allocation:
-    """Jobs by weight, the largest first; fair within a job."""
+    """Jobs by weight, the largest first; fair within a job.
+
+    Example: the short flow's job has weight 2 and the long one's 1.
+
+        >>> from echelonflow.scheduling.examples import two_jobs
+        >>> example = two_jobs()
+        >>> example.show(allocate(example.snapshot))
+        long: 0.0 MB/s, place 1
+        short: 10.0 MB/s, place 0
+    """
     jobs = snapshot.jobs
     job = snapshot.groups.job[snapshot.group]
     weight = snapshot.groups.weight_of_jobs(len(jobs.id))

@@ -32,7 +32,17 @@ _SAME = 1e-9
 
 
 def allocate(snapshot: Snapshot, *, grouping: Literal["collective", "group"] = "collective") -> Allocation:
-    """Coflows in BSSI order, greedy rates."""
+    """Coflows in BSSI order, greedy rates.
+
+    Example: last on their link comes who has least weight for the time that it needs. The long flow needs 2 s at
+    weight 1, the short one 1 s at weight 2.
+
+        >>> from echelonflow.scheduling.examples import two_jobs
+        >>> example = two_jobs()
+        >>> example.show(allocate(example.snapshot))
+        long: 0.0 MB/s, place 1
+        short: 10.0 MB/s, place 0
+    """
     if grouping == "collective":
         member, ids, weight = snapshot.coflow, snapshot.coflows.id, snapshot.coflows.weight
     else:

@@ -19,6 +19,15 @@ WORK_CONSERVING = True
 
 
 def allocate(snapshot: Snapshot) -> Allocation:
-    """Flows by remaining bytes, whole bytes: parts of one are rounding."""
+    """Flows by remaining bytes, whole bytes: parts of one are rounding.
+
+    Example: the short flow has 10 MB left and the long one 20, so the long one waits.
+
+        >>> from echelonflow.scheduling.examples import two_jobs
+        >>> example = two_jobs()
+        >>> example.show(allocate(example.snapshot))
+        long: 0.0 MB/s, place 1
+        short: 10.0 MB/s, place 0
+    """
     rank = dense_rank([np.rint(snapshot.remaining_bytes).astype(np.int64), snapshot.flow_id])
     return Allocation(greedy(snapshot, stages_of(rank)), rank)

@@ -24,7 +24,16 @@ STARVATION_FREE = True
 
 
 def allocate(snapshot: Snapshot, *, per: Literal["flow", "group", "job"] = "flow") -> Allocation:
-    """Shares of every bottleneck in proportion to weights."""
+    """Shares of every bottleneck in proportion to weights.
+
+    Example: the short flow's job has weight 2 and the long one's 1, so it gets two thirds.
+
+        >>> from echelonflow.scheduling.examples import two_jobs
+        >>> example = two_jobs()
+        >>> example.show(allocate(example.snapshot))
+        long: 3.3 MB/s, place 0
+        short: 6.7 MB/s, place 0
+    """
     rows = np.arange(snapshot.flows, dtype=np.int64)
     rates = max_min(snapshot, rows, _pull(snapshot, per), snapshot.capacity_Bps.copy())
     return Allocation(rates, np.zeros(snapshot.flows, np.int64))
