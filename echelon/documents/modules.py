@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+import re
+import textwrap
+from collections.abc import Iterable
 from types import ModuleType
-from typing import Any, get_origin
+from typing import get_origin
 
 from echelonflow.model.units import format_duration, format_rate, format_size
-from echelonflow.options import Option, options_of
+from echelonflow.options import Option
 from traffic.workloads.collectives import Algorithm
 
+WIDTH = 140
+_ROW = re.compile(r"  (\S+) {2,}(\S.*)")
 _UNITS = {"_s": "time", "_bytes": "size", "_bps": "rate"}
-_WORDS = {int: "number", float: "fraction", bool: "true or false", str: "text"}
+_WORDS = {int: "number", float: "number", bool: "true or false", str: "text"}
 
 
 def described(module: ModuleType) -> str:
@@ -20,9 +24,30 @@ def described(module: ModuleType) -> str:
     return inspect.getdoc(module) or ""
 
 
-def listed_options(builder: Callable[..., Any], given: Collection[str] = ()) -> dict[str, str]:
-    """Every option of a builder by its key in a file: "`key` (what it is; its default)"."""
-    return {option.key: f"`{option.key}` ({_in_brackets(option)})" for option in options_of(builder, given=given)}
+def filled(text: str) -> str:
+    """A paragraph in lines of at most `WIDTH` letters."""
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def as_markdown(text: str) -> str:
+    """A docstring as Markdown: rows of a word, two spaces and what it means become lists."""
+    lines: list[str] = []
+    inside = False
+    for line in text.split("\n"):
+        row = _ROW.match(line)
+        if row:
+            lines += ([] if inside else [""]) + [f"- `{row[1]}`: {row[2]}"]
+        elif inside and line.startswith("  "):
+            lines.append(f"  {line.strip()}")
+        else:
+            lines += ([""] if inside and line else []) + [line]
+        inside = row is not None or (inside and line.startswith("  "))
+    return "\n".join(lines)
+
+
+def listed_options(options: Iterable[Option]) -> dict[str, str]:
+    """Every option by its key: "`key` (what it is; its default)"."""
+    return {option.key: f"`{option.key}` ({_in_brackets(option)})" for option in options}
 
 
 def _in_brackets(option: Option) -> str:

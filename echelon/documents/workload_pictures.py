@@ -6,11 +6,10 @@ paradigms; of each there is what its module's docstring says, its entry, groups,
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 
 from echelon.documents.made_pages import with_made
-from echelon.documents.modules import described, listed_options
+from echelon.documents.modules import described, filled, listed_options
 from echelon.experiment.jobs import PROFILES, build_dag
 from echelon.experiment.specs import JobSpec
 from echelon.places import DOCS
@@ -18,6 +17,7 @@ from echelonflow.model import topologies
 from echelonflow.model.dag import Group, Job, JobDag, iteration_times_without_network
 from echelonflow.model.network import Network
 from echelonflow.model.units import format_duration, format_size
+from echelonflow.options import options_of
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import policies
 from echelonflow.tables import markdown_table
@@ -33,8 +33,6 @@ DRAWN = "echelonflow"
 SHOWN = ("fair", "coflow(grouping=group)", "coflow(grouping=collective)", "echelonflow")
 RATE_BPS = 80e6
 MOST_OFFSETS = 6
-WIDTH = 140
-"""Of lines of made text."""
 
 
 def example(name: str) -> tuple[Network, Job]:
@@ -68,7 +66,7 @@ def section(name: str) -> str:
     module = paradigms.load(name)
     entry = ["```yaml", f"paradigm: {name}", *(f"{key}: {value}" for key, value in module.EXAMPLE.items()), "```"]
     picture = f"![{name}](workloads/{name}.svg)"
-    words = [_filled(_times(name, job)), *map(_filled, _options(name))]
+    words = [filled(_times(name, job)), *map(filled, _options(name))]
     return "\n\n".join([f"### {name}", described(module), "\n".join(entry), picture, _groups(job.dag), *words])
 
 
@@ -80,7 +78,7 @@ def sections() -> str:
     found = []
     for each in IN_ORDER:
         if each in by_family:
-            found += [f"## {each.heading}", *([_filled(each.words)] if each.words else [])]
+            found += [f"## {each.heading}", *([filled(each.words)] if each.words else [])]
             found += [section(name) for name in by_family[each]]
     return "\n\n".join(found)
 
@@ -106,10 +104,6 @@ def side_by_side() -> str:
             cells += [", ".join(f"`{kind}`" for kind in kinds), ", ".join(coflows), ", ".join(dict.fromkeys(offsets))]
             rows.append(cells)
     return markdown_table(["paradigm", "what it is", "EchelonFlows", "of Coflows", "offsets"], rows, align="lllll")
-
-
-def _filled(text: str) -> str:
-    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def _groups(dag: JobDag) -> str:
@@ -155,11 +149,11 @@ def iteration_time_s(name: str, policy: str) -> float:
 def _options(name: str) -> list[str]:
     """Paragraphs on what may be written in the entry."""
     module = paradigms.load(name)
-    given = listed_options(module.build)
+    given = listed_options(options_of(module.build))
     text = f"**Options.** {', '.join(given.values())}."
     if not hasattr(module, "from_profile"):
         return [text]
-    measured = listed_options(module.from_profile, given=("profile",))
+    measured = listed_options(options_of(module.from_profile, given=("profile",)))
     gone = [f"`{key}`" for key in given if key not in measured]
     text_measured = f"With a `profile`, {', '.join(gone)} come from it"
     others = [words for key, words in measured.items() if words != given.get(key)]

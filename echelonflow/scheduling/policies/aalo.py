@@ -8,6 +8,12 @@ the flows of one sharing fairly what they can use. What is left goes out in the 
 
 The defaults are Aalo's: K = 10, Q_1 up to 10 MB, E = 10. Time alone changes the answer: when a Coflow crosses into the
 next queue. Its Coflows are the collectives; an EchelonFlow is nothing that it could know of.
+
+Its answer holds until the next Coflow crosses a threshold at the rates just given. Choose `first_bytes` in proportion
+where an experiment's sizes are scaled down: or all Coflows stay in the first queue, and Aalo is FIFO. Strict classes
+cannot share, so rates express it.
+
+**Knows** no sizes, and is shown none. **Cost.** O(nh log nh + KL).
 """
 
 from __future__ import annotations
@@ -22,6 +28,7 @@ from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import QUANTUM_S, RowSets, dense_rank, max_min_in_order, quantised, stages_of
 from echelonflow.scheduling.snapshot import Snapshot
 
+SERVES = "Coflows"
 ENFORCER = "rate"
 KNOWS_SIZES = False
 WORK_CONSERVING = True

@@ -16,6 +16,11 @@ A Coflow of weight w counts as 1 / w of that, but for fifo.
 `grouping=collective` takes each collective and each micro-batch's transfer as a Coflow of its own, as a Coflow user
 would. `grouping=group` takes a whole EchelonFlow as one Coflow (the EchelonFlow paper, Fig. 2b), which arrives at the
 group's reference time. Its flows share a class, so on real packets only rates can express MADD.
+
+The names of orders are those of Varys's evaluation and of CoflowSim. The latter keeps each Coflow's key as it was at
+arrival (but for `lcf`), and takes the smaller number of endpoints for `ncf`.
+
+**Knows** sizes. **Cost.** O(nh log nh).
 """
 
 from __future__ import annotations
@@ -30,6 +35,7 @@ from echelonflow.scheduling.fill import dense_rank, effective_bottleneck_s, quan
 from echelonflow.scheduling.greedy import greedy
 from echelonflow.scheduling.snapshot import CoflowTable, GroupTable, Snapshot
 
+SERVES = "Coflows"
 ENFORCER = "rate"
 WORK_CONSERVING = True
 

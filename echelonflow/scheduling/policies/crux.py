@@ -6,6 +6,8 @@ GPU-seconds as declared (`jobs.compute_s`) and t is `jobs.alone_s`. Left out: Cr
 pairs of jobs, for iterations that overlap computation and traffic; and its choice of paths. Its compression to few
 classes is replaced by the controller's own folding. A job that declared no computation comes last. Equal intensities go
 by the order in which jobs were named; the flows of a job share fairly.
+
+**Knows** sizes and computation. **Cost.** O(n log n + nh).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from echelonflow.scheduling.fill import dense_rank, stages_of
 from echelonflow.scheduling.greedy import greedy
 from echelonflow.scheduling.snapshot import Snapshot
 
+SERVES = "jobs"
 ENFORCER = "priority"
 WORK_CONSERVING = True
 

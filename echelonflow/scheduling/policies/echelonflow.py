@@ -30,6 +30,11 @@ included. Groups that come after m have later moments, so V is finite. With pati
 `reuse=iterations` remembers orders (`echelonflow.scheduling.reuse`). Where the same flows are in flight as in an
 earlier iteration they are not ordered again. They are if the situation has drifted by more than `drift` since, or the
 order is older than `interval` seconds.
+
+With every group a Coflow and `order=remaining` it is `coflow(grouping=group)` bit for bit. On one link, one group's
+maximum tardiness is the earliest-due-date optimum, in every form (both tested).
+
+**Knows** sizes and arrangements. **Cost.** O(nh log nh).
 """
 
 from __future__ import annotations
@@ -56,6 +61,7 @@ from echelonflow.scheduling.fill import (
 from echelonflow.scheduling.reuse import OrderMemory
 from echelonflow.scheduling.snapshot import Snapshot
 
+SERVES = "EchelonFlows"
 ENFORCER = "priority"
 WORK_CONSERVING = True
 STARVATION_FREE = True

@@ -3,6 +3,10 @@
 Earliest due date first (Jackson 1955; Liu and Layland, JACM 1973) over the ideal finish times of all flows of all
 jobs. Flows with the same ideal finish time are a stage and finish together, as they do within an EchelonFlow. So with
 one group this is EchelonFlow's strict form; the difference with several is what the order of groups brings.
+
+Where there is one group the two are identical (tested).
+
+**Knows** sizes and arrangements. **Cost.** O(n log n + nh).
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import dense_rank, quantised, serve_in_order, stages_of
 from echelonflow.scheduling.snapshot import Snapshot
 
+SERVES = "flows"
 ENFORCER = "priority"
 WORK_CONSERVING = True
 STARVATION_FREE = True

@@ -2,6 +2,8 @@
 
 Max-min fair rates over the flows' paths (Bertsekas and Gallager, Data Networks, section 6.5.2). All
 flows share one place in the order, so that on real packets they share one class and TCP shares it out.
+
+**Knows** paths alone. **Cost.** At most L rounds, each O(nh).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import max_min
 from echelonflow.scheduling.snapshot import Snapshot
 
+SERVES = "flows"
 ENFORCER = "priority"
 KNOWS_SIZES = False
 WORK_CONSERVING = True

@@ -3,6 +3,8 @@
 Every flow, Coflow or EchelonFlow (`of`) draws its place once, and keeps it until it has finished. The place is a hash
 of its stable id and `seed` (the finaliser of SplitMix64; Steele, Lea and Flood, OOPSLA '14, section 3). So a decision
 changes nothing but what came or went. The flows of one set share fairly. Iterations draw anew.
+
+**Knows** nothing. **Cost.** O(n log n + nh).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from echelonflow.scheduling.fill import dense_rank, stages_of
 from echelonflow.scheduling.greedy import greedy
 from echelonflow.scheduling.snapshot import Snapshot
 
+SERVES = "flows"
 ENFORCER = "priority"
 KNOWS_SIZES = False
 WORK_CONSERVING = True

@@ -3,6 +3,8 @@
 Optimal for the mean completion time of flows on one link (Schrage, Operations Research 1968). On a network it is what
 pFabric (SIGCOMM '13, section 3) and PDQ (SIGCOMM '12, section 2) approximate. It knows all sizes and nothing of groups.
 A long flow waits for as long as shorter ones keep coming.
+
+**Knows** sizes; nothing of groups. **Cost.** O(n log n + nh).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from echelonflow.scheduling.fill import dense_rank, stages_of
 from echelonflow.scheduling.greedy import greedy
 from echelonflow.scheduling.snapshot import Snapshot
 
+SERVES = "flows"
 ENFORCER = "priority"
 WORK_CONSERVING = True
 

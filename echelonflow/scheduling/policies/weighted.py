@@ -4,6 +4,8 @@ Weighted max-min fair rates (Bertsekas and Gallager, Data Networks, section 6.5.
 '11, section 5.1). `per=flow`: every flow pulls with the weight of its EchelonFlow, so with equal weights this is fair
 sharing. `per=group`, `per=job`: that weight is divided among the flows in flight of the EchelonFlow or job, so that
 opening more connections brings no more bandwidth. A job's weight is the largest of its EchelonFlows in flight.
+
+**Knows** weights and paths. **Cost.** At most L rounds, each O(nh).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import max_min
 from echelonflow.scheduling.snapshot import Snapshot
 
+SERVES = "flows"
 ENFORCER = "rate"
 KNOWS_SIZES = False
 WORK_CONSERVING = True
