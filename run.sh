@@ -6,6 +6,9 @@
 # same experiments instead: no packets are sent then, and every result is marked as simulated.
 set -euo pipefail
 cd "$(dirname "$0")"
+case "${1:-}" in
+    -h | --help) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+esac
 [ $# -gt 0 ] || set -- experiments/pipeline.yaml experiments/gpt2-pipeline.yaml
 
 as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi; }

@@ -11,7 +11,6 @@ import contextlib
 import itertools
 import logging
 import math
-import os
 import queue
 import socket
 import time
@@ -39,6 +38,8 @@ from controller.run_logs import RunLogs
 from echelonflow.errors import InputError, RunError
 from echelonflow.records import events
 from echelonflow.scheduling.policies import Policy
+from echelonflow.wire import unix_socket
+from echelonflow.wire.line import LineBuffer
 from echelonflow.wire.messages import Message, decode, encode
 
 LONGEST_LINE_BYTES = 64 << 20
@@ -120,15 +121,11 @@ class Shell:
             self.framework.spawn(self._read, client)
 
     def _read(self, client: Client) -> None:
-        buffer = bytearray()
+        buffer = LineBuffer()
         try:
             while (data := client.socket.recv(1 << 16)) and len(buffer) < LONGEST_LINE_BYTES:
-                buffer += data
-                if b"\n" in data:
-                    *lines, rest = bytes(buffer).split(b"\n")
-                    buffer = bytearray(rest)
-                    for line in lines:
-                        self._receive(line, client)
+                for line in buffer.feed(data):
+                    self._receive(line, client)
         except OSError:  # the peer was killed: the same as the end of the connection
             pass
         finally:
@@ -285,28 +282,21 @@ def listening_socket(path: Path) -> Iterator[Any]:
 
     Raises RunError where another controller listens there, or the path cannot be used.
     """
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
-    except OSError as error:
-        raise RunError(f"socket {path}: {error.strerror}") from error
-    # Addresses of Unix sockets end at 108 bytes; a path through the open folder stays short.
-    short = f"/proc/self/fd/{folder}/{path.name}"
-    try:
-        if path.is_socket() and _nobody_listens(short):
-            path.unlink()
-        listening.bind(short)
-        listening.listen(128)
-    except OSError as error:
-        listening.close()
-        os.close(folder)
-        raise RunError(f"socket {path}: {error.strerror or error}; does another controller serve there?") from error
-    try:
+    with contextlib.ExitStack() as stack:
+        listening = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        try:
+            address = stack.enter_context(unix_socket.short_address(path))
+        except OSError as error:
+            raise RunError(f"socket {path}: {error.strerror}") from error
+        try:
+            if path.is_socket() and not unix_socket.answers(path):
+                path.unlink()
+            listening.bind(address)
+            listening.listen(128)
+        except OSError as error:
+            raise RunError(f"socket {path}: {error.strerror or error}; does another controller serve there?") from error
+        stack.callback(path.unlink, missing_ok=True)
         yield listening
-    finally:
-        listening.close()
-        path.unlink(missing_ok=True)
-        os.close(folder)
 
 
 @contextlib.contextmanager
@@ -322,13 +312,3 @@ def listening_address(address: str, port: int) -> Iterator[Any]:
         raise RunError(f"cannot serve REST at {address}:{port}: {error.strerror or error}") from error
     with listening:
         yield listening
-
-
-def _nobody_listens(path: str) -> bool:
-    """Whether a socket file was left over by a process that was killed."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(path)
-        except ConnectionRefusedError:
-            return True
-    return False

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
-import socket
 from pathlib import Path
 from typing import Any
 
 from echelonflow.errors import InputError, RunError
 from echelonflow.scheduling import user_file
+from echelonflow.wire import unix_socket
 
 TIMEOUT_S = 15.0
 """Longer than a policy file may take to be loaded and tried."""
@@ -67,11 +66,5 @@ class _UnixConnection(http.client.HTTPConnection):
         self._path = path
 
     def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock = unix_socket.connect(self._path)
         self.sock.settimeout(TIMEOUT_S)
-        folder = os.open(self._path.parent, os.O_PATH | os.O_DIRECTORY)
-        try:
-            # A socket address holds 108 bytes; the way through the open folder is always short.
-            self.sock.connect(f"/proc/self/fd/{folder}/{self._path.name}")
-        finally:
-            os.close(folder)

@@ -27,7 +27,7 @@ from results.metrics import FlowRow, GroupRow, IterationRow, RunRows, run_rows
 from results.read_run import read_run
 from results.report import write_report
 from results.shown import ShownRun, Window, window
-from results.summary import RunResult, Summary, job_figures, policy_results
+from results.summary import RunResult, Summary, job_figures, policy_results, write_summary
 from results.timeline import write_timeline
 from results.verdict import Limits, judge, judge_calibration, judge_completeness
 
@@ -94,7 +94,7 @@ def analyse(root: Path, predictions: Mapping[str, RunRecord] | None = None, *, p
     _remove_pictures(root)
     if folder.manifest.trace is not None:
         summary = _analyse_trace(folder, pictures=pictures)
-        _write_summary(root, summary)
+        _write_findings(folder, summary)
         return summary
     simulated = folder.manifest.backend == "fluid"
     runs = _simulated_runs(folder) if simulated else _emulated_runs(folder)
@@ -104,15 +104,14 @@ def analyse(root: Path, predictions: Mapping[str, RunRecord] | None = None, *, p
     write_timeline(root / "timeline.json", shown)
     if pictures:
         _draw(folder, shown, summary)
-    _write_summary(root, summary)
+    _write_findings(folder, summary)
     return summary
 
 
-def _write_summary(root: Path, summary: Summary) -> None:
-    """summary.json, and the report that is made of it."""
-    body = json.dumps(to_json(summary), indent=1, allow_nan=False)
-    (root / "summary.json").write_text(body + "\n", encoding="utf-8")
-    write_report(root)
+def _write_findings(folder: _Folder, summary: Summary) -> None:
+    """summary.json and the report."""
+    write_summary(folder.root / "summary.json", summary)
+    write_report(folder.files, folder.manifest, folder.calibration, summary)
 
 
 def _analyse_trace(folder: _Folder, *, pictures: bool) -> Summary:

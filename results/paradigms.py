@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from echelonflow.tables import markdown_table
 from results.statistics import Estimate
-from results.summary import JobFigures, PolicyResult
+from results.summary import PolicyResult, Summary
 from results.table import MISSING, format_estimate, format_seconds, format_share
 
 MEASURES: Mapping[str, str] = MappingProxyType(
@@ -34,29 +33,9 @@ class Cell:
         return self.experiment, self.result.job
 
 
-def cells_from_dict(summary: Mapping[str, Any]) -> list[Cell]:
-    """The cells of one experiment from its summary.json, as read."""
-
-    def estimate(found: Mapping[str, Any] | None) -> Estimate | None:
-        return Estimate(**found) if found else None
-
-    return [
-        Cell(
-            summary["name"],
-            PolicyResult(
-                policy=found["policy"],
-                job=found["job"],
-                runs=found["runs"],
-                valid_runs=found["valid_runs"],
-                iteration_s=estimate(found["iteration_s"]),
-                exposed_s=estimate(found["exposed_s"]),
-                tardiness_s=estimate(found["tardiness_s"]),
-                predicted=JobFigures(**found["predicted"]) if found["predicted"] else None,
-                speedup=found["speedup"],
-            ),
-        )
-        for found in summary["results"]
-    ]
+def cells(summary: Summary) -> list[Cell]:
+    """The cells of one experiment."""
+    return [Cell(summary.name, result) for result in summary.results]
 
 
 def by_row(found: Sequence[Cell]) -> dict[tuple[str, str], dict[str, Cell]]:

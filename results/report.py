@@ -9,11 +9,11 @@ from typing import Any
 
 import jinja2
 
-from echelonflow.codec import read_json
 from echelonflow.model.units import format_rate, format_size
-from echelonflow.records.calibration import read_calibration
+from echelonflow.records.calibration import Calibration
 from echelonflow.records.folder import RunFolder
-from echelonflow.records.manifest import Manifest, read_manifest
+from echelonflow.records.manifest import Manifest
+from results.summary import Summary
 from results.table import MISSING, format_seconds, format_share
 
 _PICTURES = (
@@ -54,10 +54,8 @@ _PICTURES = (
 )
 
 
-def write_report(root: Path) -> Path:
-    """Write report.html of the analysed run folder `root` (needs summary.json and manifest.json); returns its path."""
-    folder = RunFolder(root)
-    summary, manifest = read_json(root / "summary.json"), read_manifest(folder.manifest)
+def write_report(folder: RunFolder, manifest: Manifest, calibration: Calibration | None, summary: Summary) -> Path:
+    """Write report.html into `folder`, with the pictures that were drawn there before; returns its path."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("results"),
         autoescape=True,
@@ -75,14 +73,14 @@ def write_report(root: Path) -> Path:
     text = environment.get_template("report.html.j2").render(
         summary=summary,
         manifest=manifest,
-        simulated=summary["backend"] == "fluid",
-        calibration=read_calibration(folder.calibration),
-        pictures=_pictures(root),
+        simulated=summary.backend == "fluid",
+        calibration=calibration,
+        pictures=_pictures(folder.root),
         facts=_facts(manifest),
         experiment=json.dumps(manifest.experiment, indent=2, ensure_ascii=False),
         command=_command(manifest),
     )
-    path = root / "report.html"
+    path = folder.root / "report.html"
     path.write_text(text, encoding="utf-8")
     return path
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
+from echelonflow.codec import convert, read_json
 from echelonflow.model.dag import Job
 from results.coflows import CoflowResult
+from results.columns import to_json
 from results.fidelity import Fidelity
 from results.metrics import RunRows
 from results.statistics import Estimate, estimate
@@ -182,3 +186,13 @@ def policy_results(
                 )
             )
     return found
+
+
+def write_summary(path: Path, summary: Summary) -> None:
+    """Write summary.json; it is derived like the tables, so that it has no version: `analyse` makes it anew."""
+    path.write_text(json.dumps(to_json(summary), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def read_summary(path: Path) -> Summary:
+    """What `write_summary` wrote (InputError, naming the file, where it is something else)."""
+    return convert(read_json(path), Summary, str(path))

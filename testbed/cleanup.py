@@ -7,12 +7,12 @@ Interfaces with any other address, Mininet's own among them, are somebody else's
 
 from __future__ import annotations
 
-import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from echelonflow.errors import RunError
+from echelonflow.wire import unix_socket
 
 OUR_MAC_PREFIX = "02:ec:"
 OVS_FOLDER = "openvswitch"
@@ -65,14 +65,7 @@ def remove(leftover: Leftover) -> None:
 
 
 def _answers(path: Path) -> bool:
-    import socket
-
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
-            caller.connect(f"/proc/self/fd/{folder}/{path.name}")
+        return unix_socket.answers(path)
     except OSError:
         return False
-    finally:
-        os.close(folder)
-    return True

@@ -99,8 +99,8 @@ SYSCTLS = {
     "net.ipv4.tcp_slow_start_after_idle": "0",
     "net.ipv4.tcp_no_metrics_save": "1",
     "net.ipv4.tcp_ecn": "0",
-    # With them, packets that new marks let others overtake are taken for packets of an earlier connection (PAWS) and
-    # thrown away by the receiver, and the flow stands still until a timeout of 200 ms.
+    # With them, packets that others overtake by new marks are taken for packets of an earlier connection (PAWS). The
+    # receiver throws them away, and the flow stands still until a timeout of 200 ms.
     "net.ipv4.tcp_timestamps": "0",
     # Segments leave when the agent has written them, not when the ones before have left: no flow waits for another.
     "net.ipv4.tcp_autocorking": "0",

@@ -18,6 +18,12 @@ def _why_not_emulate() -> str | None:
     return None
 
 
+def pytest_itemcollected(item):
+    if item.get_closest_marker("emulation"):
+        item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(trylast=True)  # the machine is not asked about tests that were deselected
 def pytest_collection_modifyitems(config, items):
     emulated = [item for item in items if item.get_closest_marker("emulation")]
     if not emulated:

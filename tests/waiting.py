@@ -31,6 +31,11 @@ def wait_until(condition, limit_s=30.0, what="condition", process=None, logs=())
         time.sleep(0.02)
 
 
+def lives(process, what="an answer", logs=()):
+    """Fail, with what it said, if `process` has ended while somebody waits for `what`."""
+    assert process.poll() is None, f"waiting for {what}: the process has ended{report(process, logs)}"
+
+
 def line_of(process, limit_s=30.0, what="a line", logs=()):
     """The next line that `process` prints; fails after `limit_s`, or at once when it has closed its output."""
     told = []

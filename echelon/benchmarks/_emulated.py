@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -15,13 +14,13 @@ from echelon.experiment.schema import Experiment
 from echelon.running import runner
 from echelonflow.errors import EXIT_FAILED, RunError
 from echelonflow.records.progress import Progress, Running
-from results.summary import Summary
+from results.summary import Summary, read_summary
 
 
 def emulate(experiment: Experiment, say: Say) -> Path:
     """Run `experiment` on the emulated network; its folder.
 
-    RunError if it failed, or if not one run was valid; invalid ones are said, and left out by `rows`.
+    RunError if it failed, or if not one run was valid; invalid ones are reported, and left out by `rows`.
     """
     root = Path(tempfile.mkdtemp(prefix="bench-", dir=_parent()))
     code, summary = carry_out(experiment, root, say)
@@ -45,8 +44,8 @@ def carry_out(experiment: Experiment, root: Path, say: Say) -> tuple[int, Summar
 
 def valid_runs(folder: Path) -> tuple[set[tuple[str, str]], int]:
     """(policy, repeat) of every valid run, as in the tables, and the number of all runs."""
-    runs = json.loads((folder / "summary.json").read_text())["runs"]
-    return {(run["policy"], str(run["repeat"])) for run in runs if not run["reasons"]}, len(runs)
+    runs = read_summary(folder / "summary.json").runs
+    return {(run.policy, str(run.repeat)) for run in runs if run.valid}, len(runs)
 
 
 def validity(folder: Path) -> Figure:

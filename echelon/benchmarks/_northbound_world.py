@@ -19,7 +19,7 @@ from pathlib import Path
 
 from controller import client
 from controller.launch import controller_argv
-from echelon.benchmarks.northbound import Line
+from echelon.benchmarks.northbound import ask, join
 from echelonflow.errors import RunError
 from echelonflow.model import topologies
 from echelonflow.model.addressing import ip_of
@@ -131,13 +131,12 @@ def _swaps(net: EmulatedNetwork, rest: Path, control: Path, times: int) -> list[
     target = [ip_of(net.network, receiver), str(DATA_PORT), str(PACKET_EVERY_S)]
     for flow in flows:
         net.popen(flow.src_host, [sys.executable, "-c", SENDER, str(flow.src_port), *target])
-    lines = [Line(control, src) for src in sources]
-    lines[0].say(Declare("job", "group", "benchmark", 1.0, tuple(flows)))
+    lines = [join(control, src) for src in sources]
+    lines[0].send(Declare("job", "group", "benchmark", 1.0, tuple(flows)))
     for line, flow in zip(lines, flows, strict=True):
-        zero = line.ask(Ready(), Start)
-        assert isinstance(zero, Start)
+        zero = ask(line, Ready(), Start)
         time.sleep(max(zero.zero_s - time.monotonic(), 0.0))
-        line.ask(Release("job", flow.flow, 0, time.monotonic()), Decide)
+        ask(line, Release("job", flow.flow, 0, time.monotonic()), Decide)
     switch = net.network.edge_switch[receiver]
     port = next(i.name for i in net.interfaces().values() if i.link.src == switch and i.link.dst == receiver)
     marks = Marks(port, flows[1].src_port)

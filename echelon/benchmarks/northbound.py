@@ -22,6 +22,8 @@ from controller import client
 from controller.launch import controller_argv
 from echelon.benchmarks import Figure, Say
 from echelonflow.errors import RunError
+from echelonflow.wire import unix_socket
+from echelonflow.wire.line import Kind, Line
 from echelonflow.wire.messages import (
     Decide,
     Declare,
@@ -32,11 +34,8 @@ from echelonflow.wire.messages import (
     Ready,
     Release,
     Start,
-    decode,
-    encode,
 )
 from testbed import preflight, world
-from traffic.agent.api import connect
 
 GROUPS, FLOWS = 1000, 100
 REQUESTS_PER_S, LOAD_S = 200, 10.0
@@ -93,22 +92,22 @@ def registrations(repeat: int) -> list[Figure]:
     per_s, each_ms, best_per_s = [], list[float](), []
     for _ in range(repeat):
         with serving() as control:
-            line = Line(control, "h1")
-            line.ask(Ready(), Start)
+            line = join(control, "h1")
+            ask(line, Ready(), Start)
             began_s = time.monotonic()
             for number in range(GROUPS):
                 sent_s = time.monotonic()
                 # A Ready after it is answered at once, so its answer says that the group is known.
-                line.say(_group(f"job{number}", number, FLOWS))
-                line.ask(Ready(), Start)
+                line.send(_group(f"job{number}", number, FLOWS))
+                ask(line, Ready(), Start)
                 each_ms.append((time.monotonic() - sent_s) * 1e3)
             per_s.append(GROUPS / (time.monotonic() - began_s))
         with serving() as control:
-            line = Line(control, "h1")
-            data = b"".join(encode(_group(f"job{number}", number, FLOWS)) for number in range(GROUPS))
+            line = join(control, "h1")
+            for number in range(GROUPS):
+                line.put(_group(f"job{number}", number, FLOWS))
             began_s = time.monotonic()
-            line.send(data)
-            line.ask(Ready(), Start)
+            ask(line, Ready(), Start)
             best_per_s.append(GROUPS / (time.monotonic() - began_s))
     what = f"registrations of {GROUPS:,} groups of {FLOWS} flows"
     return [
@@ -125,11 +124,10 @@ def registrations(repeat: int) -> list[Figure]:
 def load() -> Figure:
     """Decisions while REST is asked `REQUESTS_PER_S` times a second, against decisions in peace."""
     with serving() as control:
-        line = Line(control, "h1")
-        line.say(_group("job", 0, FLOWS))
-        zero = line.ask(Ready(), Start)
-        assert isinstance(zero, Start)
-        receiver = Line(control, "h2")
+        line = join(control, "h1")
+        line.send(_group("job", 0, FLOWS))
+        zero = ask(line, Ready(), Start)
+        receiver = join(control, "h2")
         time.sleep(max(zero.zero_s - time.monotonic(), 0))
         iteration = _decisions_ms(line, receiver, 1.0, 0)[1]  # warm
         peace_ms, iteration = _decisions_ms(line, receiver, LOAD_S, iteration)
@@ -155,9 +153,9 @@ def _decisions_ms(line: Line, receiver: Line, period_s: float, iteration: int) -
     until_s = time.monotonic() + period_s
     while time.monotonic() < until_s:
         began_s = time.monotonic()
-        line.ask(Release("job", "f0", iteration, began_s), Decide)
+        ask(line, Release("job", "f0", iteration, began_s), Decide)
         found.append((time.monotonic() - began_s) * 1e3)
-        receiver.say(Finish("job", "f0", iteration, time.monotonic()))
+        receiver.send(Finish("job", "f0", iteration, time.monotonic()))
         iteration += 1
         time.sleep(max(began_s + 0.01 - time.monotonic(), 0.0))
     return found, iteration
@@ -190,31 +188,17 @@ def _group(job: str, number: int, flows: int) -> Declare:
     return Declare(job, "group", "benchmark", 1.0, tuple(declared))
 
 
-class Line:
-    """A client on the control socket that waits for its answers."""
+def join(control: Path, host: str) -> Line:
+    """A client on the control socket, which has said who it is."""
+    line = Line(unix_socket.connect(control, START_LIMIT_S))
+    line.send(Hello("benchmark", host))
+    return line
 
-    def __init__(self, control: Path, host: str) -> None:
-        self._socket = connect(control, START_LIMIT_S)
-        self._socket.settimeout(START_LIMIT_S)
-        self._lines = self._socket.makefile("rb")
-        self.say(Hello("benchmark", host))
 
-    def say(self, message: Message) -> None:
-        """Send a message."""
-        self.send(encode(message))
-
-    def send(self, data: bytes) -> None:
-        """Send bytes that are messages."""
-        self._socket.sendall(data)
-
-    def ask(self, message: Message, kind: type) -> Message:
-        """Send a message and wait for one of `kind` (RunError for another)."""
-        self.say(message)
-        line = self._lines.readline()
-        answer = decode(line) if line else None
-        if answer is None or not isinstance(answer, kind):
-            raise RunError(f"the controller answered {answer!r} to {type(message).__name__}")
-        return answer
+def ask(line: Line, message: Message, kind: type[Kind]) -> Kind:
+    """Send a message and wait for one of `kind` (RunError for another)."""
+    line.send(message)
+    return line.expect(kind, START_LIMIT_S)
 
 
 @contextlib.contextmanager

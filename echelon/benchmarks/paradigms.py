@@ -8,7 +8,6 @@ names another `--out` to begin anew.
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,13 +20,12 @@ from echelon.benchmarks._paradigm_files import POLICIES, files
 from echelon.experiment import schema
 from echelon.experiment.schema import Experiment
 from echelon.running.runner import INTERRUPTED
-from echelonflow.codec import read_json
 from echelonflow.errors import EXIT_FAILED, InputError, PolicyError, RunError
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import read_manifest
-from results.paradigms import Cell, cells_from_dict, markdown, pairs_apart, write_cells
+from results.paradigms import Cell, cells, markdown, pairs_apart, write_cells
 from results.pictures.paradigm_plots import draw_paradigms
-from results.summary import Summary
+from results.summary import Summary, read_summary
 
 MOST_MEDIAN, MOST_WORST = 0.06, 0.15
 """How far exposed communication may be from fluid: in the median over all experiments, jobs and policies; anywhere."""
@@ -41,7 +39,7 @@ def run(repeat: int, say: Say, folder: Path, only: Sequence[str] = (), execute: 
     """Exposed communication against fluid, order of policies, and bytes of every host against closed forms.
 
     `execute` carries out one experiment into a folder. An experiment that fails, or of which single runs are
-    invalid, counts with what valid runs it has, and is said. InputError if `only` fits no experiment or this machine
+    invalid, counts with what valid runs it has, and is reported. InputError if `only` fits no experiment or this machine
     cannot emulate; RunError if nothing at all was measured, or if it was interrupted.
     """
     found: list[Cell] = []
@@ -52,7 +50,7 @@ def run(repeat: int, say: Say, folder: Path, only: Sequence[str] = (), execute: 
         root = _measured(experiment, folder / "paradigm-runs", say, execute)
         if root is None:
             continue
-        found += cells_from_dict(json.loads((root / "summary.json").read_text(encoding="utf-8")))
+        found += cells(read_summary(root / "summary.json"))
         folders.append((experiment, root))
         _write(found, folder)  # what there is so far outlives whatever happens next
     if not any(cell.result.valid_runs for cell in found):
@@ -88,10 +86,10 @@ def _complete(root: Path, experiment: Experiment) -> bool:
     """Whether `root` holds this experiment as it is asked for now, with a valid run of every policy."""
     try:
         manifest = read_manifest(RunFolder(root).manifest)
-        summary = read_json(root / "summary.json")
+        summary = read_summary(root / "summary.json")
     except InputError:
         return False
-    return manifest.experiment == experiment.source and all(cell.result.valid_runs for cell in cells_from_dict(summary))
+    return manifest.experiment == experiment.source and all(cell.result.valid_runs for cell in cells(summary))
 
 
 def _write(found: Sequence[Cell], folder: Path) -> None:
@@ -168,12 +166,18 @@ def _bytes(folders: Sequence[tuple[Experiment, Path]]) -> list[Figure]:
 
 
 def _closed_form_bytes(experiment: Experiment) -> dict[str, float]:
-    """What every sending host sends in all iterations of all jobs, by formula."""
+    """What every sending host sends in all iterations of all jobs, by formula; without hosts of jobs that have none."""
     found: dict[str, float] = {}
-    for job, spec in zip(experiment.jobs, experiment.source["jobs"], strict=True):
-        for host, size_bytes in zip(job.placement, sent_bytes(spec), strict=True):
+    unknown: set[str] = set()
+    link_Bps = min(experiment.network.capacity_Bps)
+    for job, entry in zip(experiment.jobs, experiment.source["jobs"], strict=True):
+        sent = sent_bytes(entry, link_Bps)
+        if sent is None:
+            unknown.update(job.placement)
+            continue
+        for host, size_bytes in zip(job.placement, sent, strict=True):
             found[host] = found.get(host, 0.0) + size_bytes * job.iterations
-    return found
+    return {host: size_bytes for host, size_bytes in found.items() if host not in unknown}
 
 
 def _coverage(found: Sequence[Cell], chosen: Sequence[Path]) -> list[Figure]:

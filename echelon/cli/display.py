@@ -53,7 +53,7 @@ OVERHEAD_S = 2.5
 class Display:
     """Callable that shows progress reports of `runner.run`; a context manager for the live line.
 
-    On a terminal one live line says policy, repeat, iteration and time left. Elsewhere only what went wrong is said,
+    On a terminal one live line says policy, repeat, iteration and time left. Elsewhere only what went wrong is reported,
     unless `verbose`.
     """
 

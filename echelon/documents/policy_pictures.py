@@ -1,15 +1,18 @@
 """Draws what every policy does with the same two jobs: `python -m echelon.documents.policy_pictures`.
 
-Writes docs/policies/<policy>.svg and the table in docs/policies.md between its two marks. All of it is simulated.
+Writes docs/policies/<policy>.svg and, between their marks, the table and the policies' sections in docs/policies.md. All of it is simulated.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from echelon.documents.made_pages import with_made
+from echelon.documents.modules import as_markdown, described, filled, listed_options
 from echelon.places import DOCS
 from echelonflow.model import topologies
 from echelonflow.model.arrangement import staggered
@@ -26,6 +29,24 @@ from results.pictures.policy_plots import Band, draw_shares
 from simulator.fluid import simulate
 
 BEGIN, END = "<!-- made by python -m echelon.documents.policy_pictures -->", "<!-- end of what is made -->"
+BEGIN_SECTIONS = "<!-- sections: made by python -m echelon.documents.policy_pictures -->"
+CHAPTERS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "flows": ("Without groups", ""),
+        "jobs": ("By job", ""),
+        "Coflows": (
+            "By Coflow",
+            (
+                "Each takes `collective` Coflows (a collective, a micro-batch's transfer: what a Coflow user would declare). Those "
+                "with `grouping` also take a whole EchelonFlow as one Coflow (`group`), as the EchelonFlow paper's Fig. 2b does. "
+                "Varys and Sincronia know a Coflow when it arrives; here, what counts are its flows in flight."
+            ),
+        ),
+        "EchelonFlows": ("By EchelonFlow", ""),
+        "": ("Others", ""),
+    }
+)
+"""What policies put in order (`SERVES`): heading of their chapter, and what they have in common."""
 
 PIPELINE_COLOURS = (style.BLUE, style.SKY, "#BFE3F7")
 GRADIENT_COLOURS = (style.VERMILION, style.ORANGE, style.YELLOW)
@@ -146,9 +167,28 @@ def table() -> str:
     return markdown_table(head, rows, align="lllll")
 
 
-def with_table(page: str, made: str) -> str:
-    """`page` with what stands between its marks replaced."""
-    return with_made(page, BEGIN, END, made)
+def section(name: str) -> str:
+    """The section of a policy: what its module says of itself, its options, and how it is enforced."""
+    given = list(listed_options(policies.options(name)).values())
+    text = f"Enforcer: `{policies.load(name).enforcer}`." + (f" **Options.** {', '.join(given)}." if given else "")
+    words = as_markdown(described(policies.module(name)))
+    return "\n\n".join([f"### {name}", words, filled(text), f"![{name}](policies/{name}.svg)"])
+
+
+def sections() -> str:
+    """Every policy, by what it puts in order."""
+    found: list[str] = []
+    serves = {name: getattr(policies.module(name), "SERVES", "") for name in policies.names()}
+    for chapter, (heading, words) in CHAPTERS.items():
+        own = [name for name, what in serves.items() if (what if what in CHAPTERS else "") == chapter]
+        if own:
+            found += [f"## {heading}", *([filled(words)] if words else []), *map(section, own)]
+    return "\n\n".join(found)
+
+
+def with_all_made(page: str) -> str:
+    """`page` with its made parts as the code has them now."""
+    return with_made(with_made(page, BEGIN, END, table()), BEGIN_SECTIONS, END, sections())
 
 
 def draw(name: str, folder: Path) -> None:
@@ -161,11 +201,14 @@ def draw(name: str, folder: Path) -> None:
 
 
 def main(docs: Path = DOCS) -> None:
-    """Draw all pictures and put the table in its place."""
+    """Draw all pictures and put the made parts in their places; pictures of policies that are gone go."""
+    for path in (docs / "policies").glob("*.svg"):
+        if path.stem not in policies.names():
+            path.unlink()
     for name in policies.names():
         draw(name, docs / "policies")
     page = docs / "policies.md"
-    page.write_text(with_table(page.read_text(encoding="utf-8"), table()), encoding="utf-8")
+    page.write_text(with_all_made(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

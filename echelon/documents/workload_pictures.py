@@ -1,29 +1,23 @@
 """Draws one iteration of every paradigm: `python -m echelon.documents.workload_pictures`.
 
-Writes docs/workloads/<paradigm>.svg and, between their marks, the made parts of docs/workloads.md: of every paradigm
-its entry, groups, times and options. All of it is simulated.
+Writes docs/workloads/<paradigm>.svg and, between their marks, the made parts of docs/workloads.md. There is a table of all
+paradigms; of each there is what its module's docstring says, its entry, groups, times and options. All of it is simulated.
 """
 
 from __future__ import annotations
 
-import inspect
-import textwrap
-import types
-import typing
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 
 from echelon.documents.made_pages import with_made
+from echelon.documents.modules import described, filled, listed_options
 from echelon.experiment.jobs import PROFILES, build_dag
 from echelon.experiment.specs import JobSpec
 from echelon.places import DOCS
-from echelonflow import plugins
 from echelonflow.model import topologies
 from echelonflow.model.dag import Group, Job, JobDag, iteration_times_without_network
 from echelonflow.model.network import Network
 from echelonflow.model.units import format_duration, format_size
+from echelonflow.options import options_of
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import policies
 from echelonflow.tables import markdown_table
@@ -32,75 +26,20 @@ from results.pictures.gantt import draw_gantt
 from results.shown import ShownRun, shown_iteration
 from simulator.fluid import simulate
 from traffic.workloads import paradigms, profile
-from traffic.workloads.collectives import Algorithm
+from traffic.workloads.paradigms._families import IN_ORDER, OTHERS, Family
 
 END = "<!-- end of what is made -->"
 DRAWN = "echelonflow"
 SHOWN = ("fair", "coflow(grouping=group)", "coflow(grouping=collective)", "echelonflow")
 RATE_BPS = 80e6
 MOST_OFFSETS = 6
-WIDTH = 140
-"""Of lines of made text."""
-
-EXAMPLES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {
-        "pipeline": {"stages": 2, "micro_batches": 3, "forward": "1 s", "activation": "2 s of link"},
-        "gpipe": {
-            "stages": 3, "micro_batches": 4, "forward": "1 s", "backward": "2 s", "activation": "1.5 s of link",
-            "update": "1 s",
-        },
-        "pipeline-1f1b": {
-            "stages": 3, "micro_batches": 4, "forward": "1 s", "backward": "2 s", "activation": "1.5 s of link",
-            "update": "1 s",
-        },
-        "interleaved-1f1b": {
-            "stages": 2, "chunks": 2, "micro_batches": 4, "forward": "1 s", "backward": "2 s",
-            "activation": "1 s of link", "update": "0.5 s",
-        },
-        "pipedream": {
-            "stages": 3, "micro_batches": 4, "forward": "1 s", "backward": "2 s", "activation": "1 s of link",
-            "update": "1 s", "updates": "iteration",
-        },
-        "data-parallel": {
-            "ranks": 3, "layers": 3, "forward": "1 s", "backward": "2 s", "parameter": "2 s of link",
-            "update": "0.3 s", "bucket": "1 s of link",
-        },
-        "parameter-server": {
-            "workers": 2, "servers": 1, "layers": 3, "forward": "1 s", "backward": "2 s", "parameter": "1 s of link",
-            "update": "0.3 s", "bucket": "1 s of link",
-        },
-        "tensor-parallel": {
-            "ranks": 2, "layers": 2, "forward": "4 s", "backward": "8 s", "activation": "1 s of link",
-            "update": "1 s",
-        },
-        "fsdp": {
-            "ranks": 3, "layers": 3, "forward": "1 s", "backward": "2 s", "parameter": "2 s of link",
-            "update": "0.6 s",
-        },
-        "zero": {
-            "ranks": 3, "layers": 3, "forward": "1 s", "backward": "2 s", "parameter": "1.5 s of link",
-            "update": "1 s", "bucket": "1 s of link",
-        },
-        "expert-parallel": {
-            "ranks": 3, "layers": 2, "forward": "3 s", "backward": "6 s", "dispatch": "2 s of link",
-            "expert_every": 2,
-        },
-        "hybrid": {
-            "tensor": 2, "pipeline": 2, "data": 2, "layers": 2, "micro_batches": 2, "forward": "2 s",
-            "backward": "4 s", "activation": "1 s of link", "parameter": "3 s of link", "all_reduces": 1,
-            "update": "1 s",
-        },
-    }
-)  # fmt: skip
-"""What is drawn of every paradigm: options as they stand in an experiment file."""
-FIRST_SHOWN = frozenset({"pipeline", "parameter-server"})
-"""Of these the first iteration is drawn, not the second, much of which lies before the end of the first."""
 
 
 def example(name: str) -> tuple[Network, Job]:
     """The drawn job of paradigm `name`, a host for each rank behind one switch of 80 Mbit/s."""
-    iterations = 1 if name in FIRST_SHOWN else 2
-    spec = JobSpec(name=name, paradigm=name, iterations=iterations, **EXAMPLES[name])
+    module = paradigms.load(name)
+    iterations = 1 if getattr(module, "DRAWS_FIRST", False) else 2
+    spec = JobSpec(name=name, paradigm=name, iterations=iterations, **module.EXAMPLE)
     link_Bps = topologies.build("single-switch", {"hosts": 2, "rate_bps": RATE_BPS}).capacity_Bps[0]
     dag, _ = build_dag(spec, link_Bps, DOCS)
     network = topologies.build("single-switch", {"hosts": dag.ranks, "rate_bps": RATE_BPS})
@@ -121,22 +60,54 @@ def draw(name: str, folder: Path) -> None:
     (folder / f"{name}.png").unlink()  # text is what pages need, and changes legibly
 
 
-def made(name: str) -> str:
-    """The made part of a paradigm's section: entry, picture, groups, times, options."""
+def section(name: str) -> str:
+    """The section of a paradigm: what its module says of itself, its entry, picture, groups, times and options."""
     _, job = example(name)
-    entry = ["```yaml", f"paradigm: {name}", *(f"{key}: {value}" for key, value in EXAMPLES[name].items()), "```"]
+    module = paradigms.load(name)
+    entry = ["```yaml", f"paradigm: {name}", *(f"{key}: {value}" for key, value in module.EXAMPLE.items()), "```"]
     picture = f"![{name}](workloads/{name}.svg)"
-    words = [_filled(_times(name, job)), *map(_filled, _options(name))]
-    return "\n\n".join(["\n".join(entry), picture, _groups(job.dag), *words])
+    words = [filled(_times(name, job)), *map(filled, _options(name))]
+    return "\n\n".join([f"### {name}", described(module), "\n".join(entry), picture, _groups(job.dag), *words])
 
 
-def _filled(text: str) -> str:
-    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+def sections() -> str:
+    """Every paradigm, by family."""
+    by_family: dict[Family, list[str]] = {}
+    for name in paradigms.names():
+        by_family.setdefault(family(name), []).append(name)
+    found = []
+    for each in IN_ORDER:
+        if each in by_family:
+            found += [f"## {each.heading}", *([filled(each.words)] if each.words else [])]
+            found += [section(name) for name in by_family[each]]
+    return "\n\n".join(found)
+
+
+def family(name: str) -> Family:
+    """Where a paradigm stands on the page."""
+    return getattr(paradigms.load(name), "FAMILY", OTHERS)
+
+
+def side_by_side() -> str:
+    """All paradigms in a table: what they are in a line, and what of a small job their groups are."""
+    rows = []
+    for each in IN_ORDER:
+        for name in [name for name in paradigms.names() if family(name) == each]:
+            dag = example(name)[1].dag
+            kinds = list(dict.fromkeys(group.kind for group in dag.groups))
+            coflows, offsets = [], []
+            for kind in kinds:
+                groups = [group for group in dag.groups if group.kind == kind]
+                coflows.append(_range([_coflows(dag, group) for group in groups]))
+                offsets.append("staggered" if any(any(group.offsets_s) for group in groups) else "0")
+            cells = [f"[{name}](#{name})", described(paradigms.load(name)).partition("\n")[0]]
+            cells += [", ".join(f"`{kind}`" for kind in kinds), ", ".join(coflows), ", ".join(dict.fromkeys(offsets))]
+            rows.append(cells)
+    return markdown_table(["paradigm", "what it is", "EchelonFlows", "of Coflows", "offsets"], rows, align="lllll")
 
 
 def _groups(dag: JobDag) -> str:
     """The kinds of EchelonFlows of a job; offsets of the first of each."""
-    coflow_of = {transfer.name: transfer.coflow for transfer in dag.transfers}
     kinds: dict[str, list[Group]] = {}
     for group in dag.groups:
         kinds.setdefault(group.kind, []).append(group)
@@ -144,11 +115,16 @@ def _groups(dag: JobDag) -> str:
     rows = []
     for kind, groups in kinds.items():
         flows = _range([len(group.transfers) for group in groups])
-        coflows = _range([len({coflow_of[name] for name in group.transfers}) for group in groups])
+        coflows = _range([_coflows(dag, group) for group in groups])
         offsets = list(dict.fromkeys(f"{offset:g}" for offset in groups[0].offsets_s))
         words = ", ".join([*offsets[:MOST_OFFSETS], *(["..."] if len(offsets) > MOST_OFFSETS else [])])
         rows.append([f"`{kind}`", str(len(groups)), flows, coflows, words])
     return markdown_table(head, rows, align="lrrrl")
+
+
+def _coflows(dag: JobDag, group: Group) -> int:
+    members = set(group.transfers)
+    return len({transfer.coflow for transfer in dag.transfers if transfer.name in members})
 
 
 def _range(numbers: list[int]) -> str:
@@ -172,61 +148,16 @@ def iteration_time_s(name: str, policy: str) -> float:
 
 def _options(name: str) -> list[str]:
     """Paragraphs on what may be written in the entry."""
-    module = plugins.load(paradigms, name, "paradigm")
-    given = _described(module.build)
-    text = f"**Options.** {_listed(given)}."
+    module = paradigms.load(name)
+    given = listed_options(options_of(module.build))
+    text = f"**Options.** {', '.join(given.values())}."
     if not hasattr(module, "from_profile"):
         return [text]
-    measured = _described(module.from_profile)
+    measured = listed_options(options_of(module.from_profile, given=("profile",)))
     gone = [f"`{key}`" for key in given if key not in measured]
     text_measured = f"With a `profile`, {', '.join(gone)} come from it"
-    others = {key: words for key, words in measured.items() if words != given.get(key)}
-    return [text, text_measured + (f". Its own: {_listed(others)}." if others else ".")]
-
-
-def _listed(options: Mapping[str, str]) -> str:
-    return ", ".join(f"`{key}` ({words})" for key, words in options.items())
-
-
-def _described(builder: Callable[..., JobDag]) -> dict[str, str]:
-    """Every option of a builder by its key in an experiment file: in a word or two what it is, and its default."""
-    hints = typing.get_type_hints(builder)
-    found = {}
-    for parameter in inspect.signature(builder).parameters.values():
-        if parameter.name == "profile":
-            continue
-        key, words = _kind(parameter.name, hints[parameter.name])
-        if parameter.default is not parameter.empty:
-            words += f"; {_default(parameter.name, parameter.default)}"
-        found[key] = words
-    return found
-
-
-def _kind(parameter: str, hint: Any) -> tuple[str, str]:
-    several = typing.get_origin(hint) in (types.UnionType, typing.Union)
-    kinds = typing.get_args(hint) if several else (hint,)
-    or_list = " or list" if any(typing.get_origin(kind) is list for kind in kinds) else ""
-    for suffix, word in (("_s", "time"), ("_bytes", "size")):
-        if parameter.endswith(suffix):
-            return parameter.removesuffix(suffix), word + or_list
-    if hint == Algorithm:
-        return parameter, "of collectives"
-    if typing.get_origin(hint) is typing.Literal:
-        return parameter, " or ".join(map(str, typing.get_args(hint)))
-    return parameter, {int: "number", float: "fraction", bool: "true or false"}[hint]
-
-
-def _default(parameter: str, value: Any) -> str:
-    if value is None:
-        return "optional"
-    if parameter.endswith("_s"):
-        return f"default {format_duration(value) if value else '0 s'}"
-    if parameter.endswith("_bytes"):
-        whole, rest = divmod(value, 1024**2)
-        return f"default {value if not value else format_size(value) if rest else f'{whole} MiB'}"
-    if isinstance(value, bool):
-        return f"default {str(value).lower()}"
-    return f"default {value:.3g}" if isinstance(value, float) else f"default {value}"
+    others = [words for key, words in measured.items() if words != given.get(key)]
+    return [text, text_measured + (f". Its own: {', '.join(others)}." if others else ".")]
 
 
 def profile_table() -> str:
@@ -252,13 +183,16 @@ def begin(name: str) -> str:
 
 def with_all_made(page: str) -> str:
     """`page` with all its made parts as the code has them now."""
-    for name in paradigms.names():
-        page = with_made(page, begin(name), END, made(name))
-    return with_made(page, begin("profiles"), END, profile_table())
+    for name, make in (("side by side", side_by_side), ("paradigms", sections), ("profiles", profile_table)):
+        page = with_made(page, begin(name), END, make())
+    return page
 
 
 def main(docs: Path = DOCS) -> None:
-    """Draw all pictures and put the made parts in their places."""
+    """Draw all pictures and put the made parts in their places; pictures of paradigms that are gone go."""
+    for path in (docs / "workloads").glob("*.svg"):
+        if path.stem not in paradigms.names():
+            path.unlink()
     for name in paradigms.names():
         draw(name, docs / "workloads")
     page = docs / "workloads.md"

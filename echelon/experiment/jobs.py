@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from echelon.experiment.import_jobs import import_job
 from echelon.experiment.specs import JobSpec
-from echelonflow import plugins
 from echelonflow.errors import InputError
 from echelonflow.model.dag import JobDag
-from echelonflow.options import bind
+from echelonflow.options import bind, options_of
 from echelonflow.records.manifest import JobNotes
 from traffic.workloads import paradigms, profile, scaling
 
@@ -37,7 +38,7 @@ def build_dag(spec: JobSpec, link_Bps: float, folder: Path) -> tuple[JobDag, Job
             raise InputError("\n".join(f"import: {line}" for line in str(error).split("\n"))) from None
         dag, account = imported.dag, tuple(imported.report.lines())
     else:
-        dag = _paradigm_dag(spec, link_Bps)
+        dag = bound_paradigm(spec, link_Bps).dag()
     original = dag
     if spec.scaling is not None:
         dag = scaling.scale(dag, bandwidth=spec.scaling.bandwidth, time=spec.scaling.time)
@@ -46,20 +47,49 @@ def build_dag(spec: JobSpec, link_Bps: float, folder: Path) -> tuple[JobDag, Job
     return dag, JobNotes(spec.name, (*account, *found.facts), tuple(found.warnings))
 
 
-def _paradigm_dag(spec: JobSpec, link_Bps: float) -> JobDag:
-    options = dict(spec.model_extra or {})
+@dataclass(frozen=True, slots=True)
+class BoundParadigm:
+    """A paradigm with all that it is built of."""
+
+    module: ModuleType
+    builder: Callable[..., JobDag]
+    profile: profile.Profile | None
+    options: Mapping[str, Any]
+    """Of `builder`, those that were written."""
+
+    def dag(self) -> JobDag:
+        """One iteration of the job (InputError, one line per fault)."""
+        return self.builder(**self._given, **self.options)
+
+    def sent_bytes(self) -> Sequence[float] | None:
+        """What every rank sends in an iteration by the paradigm's own formula; None if it has none for this."""
+        formula: Callable[..., Sequence[float] | None] | None = getattr(self.module, "sent_bytes", None)
+        if formula is None or (self.profile is None and hasattr(self.module, "from_profile")):
+            return None
+        whole = {option.parameter: option.default for option in options_of(self.builder, given=("profile",))}
+        return formula(**self._given, **whole | dict(self.options))
+
+    @property
+    def _given(self) -> dict[str, Any]:
+        return {} if self.profile is None else {"profile": self.profile}
+
+
+def bound_paradigm(spec: JobSpec, link_Bps: float) -> BoundParadigm:
+    """The paradigm that `spec` names, its options bound (InputError, one line per fault)."""
     if spec.paradigm is None:
         raise InputError("names neither a paradigm nor a trace nor an import")
-    module = plugins.load(paradigms, spec.paradigm, "paradigm")
+    module = paradigms.load(spec.paradigm)
     builder: Callable[..., JobDag] = module.build
-    given: dict[str, Any] = {}
+    measured = None
     if spec.profile is not None:
         if not hasattr(module, "from_profile"):
             raise InputError(f"profile: paradigm {spec.paradigm} cannot be built from a profile")
         builder = module.from_profile
-        given = {"profile": profile.read(find_profile(spec.profile))}
-    bound = bind(builder, options, given=given, link_Bps=link_Bps)
-    return builder(**given, **bound)
+        measured = profile.read(find_profile(spec.profile))
+    given = () if measured is None else ("profile",)
+    return BoundParadigm(
+        module, builder, measured, bind(builder, spec.model_extra or {}, given=given, link_Bps=link_Bps)
+    )
 
 
 def find_profile(name: str) -> Path:

@@ -19,7 +19,6 @@ from ruamel.yaml.error import YAMLError
 from echelon.experiment.jobs import build_dag
 from echelon.experiment.specs import EmulationSpec, ExperimentSpec, JobSpec, TraceSpec
 from echelon.experiment.trace_jobs import build_trace
-from echelonflow import plugins
 from echelonflow.errors import InputError
 from echelonflow.model import topologies
 from echelonflow.model.coflow_trace import CoflowTrace
@@ -124,8 +123,7 @@ def _network(spec: ExperimentSpec, faults: list[str]) -> Network | None:
     name, options = spec.network.topology, spec.network.model_extra or {}
 
     def build() -> Network:
-        module = plugins.load(topologies, name, "topology")
-        return topologies.build(name, bind(module.build, options))
+        return topologies.build(name, bind(topologies.load(name).build, options))
 
     network: Network | None = _collect(faults, "network", build)
     return network

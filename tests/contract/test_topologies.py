@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from echelonflow.model import addressing, topologies
 from echelonflow.model.network import Cable, Network
+from echelonflow.options import bind, options_of
 
 LONGEST_INTERFACE_NAME = 15
 """Linux: IFNAMSIZ is 16, with the zero at the end."""
@@ -24,7 +25,27 @@ OPTIONS = {
     ],
     "single-switch": [{"hosts": 2, "rate_bps": 1e8}, {"hosts": 300, "rate_bps": 1e8}],
 }
-"""Of each topology a smallest network and one with more than 256 hosts, where a byte of an address runs over."""
+"""Made by hand: smallest networks, and some with more than 256 hosts, where a byte of an address runs over."""
+MANY_HOSTS = 256
+
+
+def example(name):
+    """What a topology's own example builds, as `build` takes it."""
+    module = topologies.load(name)
+    return bind(module.build, module.EXAMPLE)
+
+
+def enlarged(name):
+    """The example with one of its numbers doubled until there are more than 256 hosts; None where none does that."""
+    for option in options_of(topologies.load(name).build):
+        options = example(name)
+        if option.kinds == (int,) and not option.unit and option.parameter in options:
+            for _ in range(10):
+                options[option.parameter] *= 2
+                network = topologies.build(name, options)
+                if len(network.hosts) > MANY_HOSTS:
+                    return network
+    return None
 
 
 def check(network):
@@ -57,8 +78,12 @@ def _ports(network, switch):
     return addressing.switch_ports(network, switch)
 
 
-def test_every_topology_is_tried():
-    assert sorted(OPTIONS) == sorted(topologies.names())
+@pytest.mark.parametrize("name", topologies.names())
+def test_the_example_of_a_topology_is_such_a_network_and_so_is_a_large_one(name):
+    check(topologies.build(name, example(name)))
+    large = enlarged(name)
+    assert large is not None, "no number of the example makes more hosts"
+    check(large)
 
 
 @pytest.mark.parametrize(("name", "options"), [(n, o) for n, several in OPTIONS.items() for o in several])

@@ -23,8 +23,10 @@ from controller.launch import controller_argv
 from echelonflow.model import topologies
 from echelonflow.model.addressing import dpid, host_address, switch_ports
 from echelonflow.records.network_file import write_network
+from echelonflow.wire import unix_socket
 from echelonflow.wire.classes import dscp_of_class
 from echelonflow.wire.declare import DATA_PORT, FIRST_SOURCE_PORT
+from echelonflow.wire.line import Line
 from echelonflow.wire.messages import (
     Begin,
     Decide,
@@ -38,9 +40,8 @@ from echelonflow.wire.messages import (
     Ready,
     Release,
     Start,
-    decode,
-    encode,
 )
+from tests.waiting import lives
 
 FLOWS = 20
 CLAIMED_TOS = 46 << 2
@@ -67,28 +68,22 @@ def inside(host):
             assert libc.setns(home.fileno(), CLONE_NEWNET) == 0
 
 
-class Line:
+class Client:
     """A client of the coordinator that waits for what it expects, and for its start as long as `controller` lives."""
 
     def __init__(self, path, client, host, controller):
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        folder = os.open(path.parent, os.O_PATH)
-        retry(lambda: self.socket.connect(f"/proc/self/fd/{folder}/{path.name}"), controller)
-        os.close(folder)
-        self.socket.settimeout(LIMIT_S)
-        self.lines = self.socket.makefile("rb")
+        self.line = Line(unix_socket.connect(path, LIMIT_S, lambda: lives(controller)))
         self.say(Hello(client, host))
 
     def say(self, *messages):
-        self.socket.sendall(b"".join(encode(m) for m in messages))
+        self.line.send(*messages)
 
     def expect(self, kind, what=None):
         while True:
-            line = self.lines.readline()
-            assert line, "the coordinator closed the connection"
-            message = decode(line)
+            message = self.line.wait(LIMIT_S)
             if isinstance(message, kind) and what in (None, getattr(message, "what", None)):
                 return message
+            assert message is not None, f"no {kind.__name__} within {LIMIT_S} s"
             assert not (isinstance(message, Event) and message.what in ("fault", "lost")), message
 
 
@@ -240,13 +235,13 @@ def main(framework: str, folder: Path) -> None:
     controller = subprocess.Popen([sys.executable, *argv])
     daemon = start_switches(network, switch_folder)
     start_hosts(network)
-    runner = Line(path, "runner", "", controller)
+    runner = Client(path, "runner", "", controller)
     runner.expect(Event, "switches")
     runner.say(Begin("run0", "echelonflow", "priority", 2, str(folder / "decisions.jsonl")))
     runner.expect(Event, "begun")
     at_sender, at_receiver = Sniffer(network, "h1"), Sniffer(network, "h3")
     connections = open_connections(network)
-    agents = [Line(path, "agent", host, controller) for host in ("h1", "h3")]
+    agents = [Client(path, "agent", host, controller) for host in ("h1", "h3")]
     flows = tuple(
         FlowDeclaration(f"f{i}", i, f"f{i}", "h1", "h3", 10**6, float(i), FIRST_SOURCE_PORT + i, DATA_PORT)
         for i in range(FLOWS)
@@ -267,7 +262,7 @@ def main(framework: str, folder: Path) -> None:
     runner.say(Begin("run1", "fair", "priority", 2, str(folder / "second.jsonl")))
     runner.expect(Event, "begun")
     daemon.kill()
-    lost = [decode(runner.lines.readline()).detail for _ in network.switches]
+    lost = [runner.line.wait(LIMIT_S).detail for _ in network.switches]
     controller.terminate()
     result = {
         "measured": measured,

@@ -25,7 +25,7 @@ from echelonflow.wire.messages import Decide, Declare, FlowDeclaration, Ready, R
 from examples.plain_mininet import make
 from testbed import world
 from testbed.openvswitch import PrivateOpenVSwitch
-from tests.emulation.controller_world import Line
+from tests.emulation.controller_world import Client
 from tests.waiting import wait_until
 
 LIMIT_S = 30.0
@@ -155,7 +155,7 @@ def observe(net, rest, path, ovs, controller):
     before = shown(net)
     time.sleep(0.5)
     found["shown"] = shown(net) - before
-    trainer = Line(path, "trainer", "h1", controller)
+    trainer = Client(path, "trainer", "h1", controller)
     flows = tuple(FlowDeclaration(f"f{i}", i, f"f{i}", "h1", "h3", 10**8, float(i), 10_000 + i, PORT) for i in (0, 1))
     trainer.say(Declare("job", "g", "k", 1.0, flows), Ready())
     zero_s = trainer.expect(Start).zero_s
@@ -183,7 +183,7 @@ def observe(net, rest, path, ovs, controller):
     time.sleep(0.3)
     found["fair_after_return"] = [watch.mark(port) for port in (10_000, 10_001)]
     found["unreached_after_return"] = unreached(net)
-    trainer.socket.shutdown(socket.SHUT_RDWR)
+    trainer.line.close()
     watch.until(lambda: flow_rules("s2") == 0, "the end of the client's rules")
     found["rules_after_client"] = flow_rules("s1") + flow_rules("s2") + flow_rules("s3")
     for child in children:

@@ -19,8 +19,9 @@ from echelonflow.model import topologies
 from echelonflow.records.decisions import read_decisions
 from echelonflow.records.network_file import write_network
 from echelonflow.scheduling.kernels import PLAIN_VARIABLE
+from echelonflow.wire import unix_socket
 from echelonflow.wire.messages import Begin, Event, Fault, Hello, decode, encode
-from tests.waiting import end_of, started, wait_until
+from tests.waiting import end_of, lives, started, wait_until
 
 LIMIT_S = 40.0
 WITHOUT_COMPILER = {**os.environ, PLAIN_VARIABLE: "1"}
@@ -63,23 +64,11 @@ def serving(network, path, port, framework="ryu", *more):
         yield process
 
 
-def connect(path, process):
+def connect(path, process=None):
     """A connection to the controller `process` at `path`, and the lines that come by it."""
-    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+
+    client = unix_socket.connect(path, LIMIT_S, lambda: process is None or lives(process))
     client.settimeout(LIMIT_S)
-    folder = os.open(path.parent, os.O_PATH)
-
-    def connected():
-        # Not there, or about to listen.
-        with contextlib.suppress(ConnectionRefusedError, FileNotFoundError):
-            client.connect(f"/proc/self/fd/{folder}/{path.name}")
-            return True
-        return False
-
-    try:
-        wait_until(connected, LIMIT_S, "an answer", process)
-    finally:
-        os.close(folder)
     return client, client.makefile("rb")
 
 

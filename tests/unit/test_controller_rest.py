@@ -153,6 +153,7 @@ def test_while_one_policy_is_on_trial_decisions_go_on(controller, tmp_path):
     trainer.close()
 
 
+@pytest.mark.slow  # waits until the controller has lost patience
 def test_clients_that_misbehave_disturb_nobody(controller):
     trainer = Trainer(controller)
     slow = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(20)]
@@ -196,8 +197,9 @@ def test_where_nobody_serves_the_message_says_what_to_name(tmp_path):
 def test_two_controllers_on_one_port_are_one_too_many(tmp_path, free_port):
     with serving(None, tmp_path / "one.sock", free_port) as process:
         assert client.status(tmp_path / "rest.sock")["clients"] == 0  # it serves
-        second = start(None, tmp_path / "two.sock", free_port, "ryu", "--rest-socket", str(tmp_path / "rest2.sock"))
-        code, stderr = ends_with(second)
+        more = ("--rest-socket", str(tmp_path / "rest2.sock"))
+        with start(None, tmp_path / "two.sock", free_port, "ryu", *more) as second:
+            code, stderr = ends_with(second)
         assert (code, len(stderr.splitlines())) == (1, 1), stderr
         assert f"cannot listen for switches at 127.0.0.1:{free_port}" in stderr
         assert "--listen" in stderr
@@ -209,8 +211,8 @@ def test_two_controllers_on_one_port_are_one_too_many(tmp_path, free_port):
 def test_rest_is_served_on_loopback_if_told_to(tmp_path, free_port):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        taken = start(None, tmp_path / "c.sock", free_port, "ryu", "--rest-listen", f"127.0.0.1:{port}")
-        code, stderr = ends_with(taken)
+        with start(None, tmp_path / "c.sock", free_port, "ryu", "--rest-listen", f"127.0.0.1:{port}") as taken:
+            code, stderr = ends_with(taken)
         assert code == 1
         assert f"cannot serve REST at 127.0.0.1:{port}" in stderr
     with (
@@ -229,6 +231,7 @@ def test_what_does_not_go_together_is_bad_input(tmp_path, monkeypatch, capsys, a
 
 
 def test_a_policy_that_there_is_not_is_bad_input(tmp_path, free_port):
-    code, stderr = ends_with(start(None, tmp_path / "c.sock", free_port, "ryu", "--policy", "nope"))
+    with start(None, tmp_path / "c.sock", free_port, "ryu", "--policy", "nope") as process:
+        code, stderr = ends_with(process)
     assert code == 2, stderr
     assert len(stderr.splitlines()) == 1, stderr

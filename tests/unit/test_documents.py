@@ -16,6 +16,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 import typer
+from ruamel.yaml import YAML
 
 from controller.main import main as controller
 from controller.trial import trial_snapshot
@@ -258,3 +259,12 @@ def test_the_run_folder_is_described_as_it_is():
             if isinstance(kind, property):
                 path = getattr(paths, name)
                 assert path.name in section, f"{type(paths).__name__}.{name}: {path.name} is not named"
+
+
+def test_the_citation_is_of_this_version_and_names_the_paper():
+    citation = YAML(typ="safe", pure=True).load(read("CITATION.cff"))
+    assert f'version="{citation["version"]}"' in read("setup.py")
+    (paper,) = citation["references"]
+    assert f"https://doi.org/{paper['doi']}" in read("README.md")
+    authors = ", ".join(f"{author['given-names']} {author['family-names']}" for author in paper["authors"])
+    assert f'{authors}. "{paper["title"]}"' in " ".join(read("README.md").replace("\n> ", " ").split())

@@ -12,6 +12,7 @@ from echelon.experiment import schema
 from echelon.places import EXPERIMENTS
 from echelon.running import runner
 from echelonflow.errors import InputError
+from echelonflow.model import topologies
 
 FILES = sorted(EXPERIMENTS.glob("*.yaml"))
 
@@ -60,8 +61,8 @@ def test_shipped_experiments_can_be_read_and_simulated(path):
         ({"polices": ["fair"]}, "polices: unknown key"),
         ({"network": None}, "network: missing"),
         (
-            {"network__topology": "ring"},
-            "network: unknown topology 'ring'; there is: big-switch, dumbbell, leaf-spine,",
+            {"network__topology": "nowhere"},
+            f"network: unknown topology 'nowhere'; there is: {', '.join(topologies.names())}",
         ),
         ({"network__rate": "10"}, "network.rate: '10' is not a rate"),
         ({"network__rate": "0 Mbit/s"}, "network.rate: '0 Mbit/s' must be greater than 0"),

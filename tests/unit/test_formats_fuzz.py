@@ -168,23 +168,24 @@ def with_an_odd_value(tree, chance):
 @settings(MUTATIONS, max_examples=150)
 @given(seed=st.integers(0, 1 << 32))
 def test_values_of_another_kind(kind, seed):
-    chance = random.Random(seed)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        if kind in ("nccl", "gloo"):
-            tree = with_an_odd_value(json.loads(json.dumps(kineto(NCCL_STEP if kind == "nccl" else GLOO_STEP))), chance)
-            survive("kineto", [write(folder, "k.json", json.dumps(tree))], {"symmetric": True})
-            return
-        dag = formats.read("chakra", chakra_ring(folder), {}).dag
-        if kind == "job":
-            tree = with_an_odd_value(json.loads(json.dumps(to_dict(dag))), chance)
-            survive("job", [write(folder, "j.json", json.dumps(tree))], {})
-            return
-        paths = formats.write_chakra(dag, folder / "o")
-        metadata, nodes = messages.read(paths[0])
-        mark = with_an_odd_value(json.loads(str(metadata[MARK])), chance)
-        write(folder, "o.0.et", messages.encode({MARK: json.dumps(mark)}, iter(nodes)))
-        survive("chakra", paths, {})
+    with tempfile.TemporaryDirectory() as folder:
+        survive(*with_values_of_another_kind(kind, Path(folder), random.Random(seed)))
+
+
+def with_values_of_another_kind(kind, folder, chance):
+    """Format, files and options of a job with an odd value somewhere in its JSON."""
+    if kind in ("nccl", "gloo"):
+        tree = with_an_odd_value(json.loads(json.dumps(kineto(NCCL_STEP if kind == "nccl" else GLOO_STEP))), chance)
+        return "kineto", [write(folder, "k.json", json.dumps(tree))], {"symmetric": True}
+    dag = formats.read("chakra", chakra_ring(folder), {}).dag
+    if kind == "job":
+        tree = with_an_odd_value(json.loads(json.dumps(to_dict(dag))), chance)
+        return "job", [write(folder, "j.json", json.dumps(tree))], {}
+    paths = formats.write_chakra(dag, folder / "o")
+    metadata, nodes = messages.read(paths[0])
+    mark = with_an_odd_value(json.loads(str(metadata[MARK])), chance)
+    write(folder, "o.0.et", messages.encode({MARK: json.dumps(mark)}, iter(nodes)))
+    return "chakra", paths, {}
 
 
 def test_a_file_that_unpacks_without_end_is_refused_at_a_limit(tmp_path):

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from echelon.documents import topology_pages
 from echelonflow.errors import InputError
 from echelonflow.model import topologies
 from echelonflow.model.network import Cable, Network
@@ -28,9 +29,16 @@ TWIN_CABLES = Network(
 """Two cables between the same two switches, drawn in opposite directions."""
 
 
-@pytest.fixture(params=[*TOPOLOGIES, TWIN_CABLES], ids=[*(name for name, _ in TOPOLOGIES), "twin-cables"])
+NETWORKS = {
+    **{name: topologies.build(name, options) for name, options in TOPOLOGIES},
+    **{f"{name}, example": topology_pages.example(name) for name in topologies.names()},
+    "twin-cables": TWIN_CABLES,
+}
+
+
+@pytest.fixture(params=NETWORKS.values(), ids=NETWORKS)
 def network(request):
-    return request.param if isinstance(request.param, Network) else topologies.build(*request.param)
+    return request.param
 
 
 def test_every_pair_has_a_connected_loop_free_path(network):
@@ -83,7 +91,7 @@ def test_impossible_networks_are_refused_by_name(cables, message):
 
 
 def test_unknown_topology_and_options_are_named():
-    with pytest.raises(InputError, match="there is: big-switch, dumbbell, leaf-spine, single-switch"):
-        topologies.build("ring", {})
+    with pytest.raises(InputError, match=f"there is: {', '.join(topologies.names())}"):
+        topologies.build("nowhere", {})
     with pytest.raises(InputError, match="topology single-switch: speed: unknown key"):
         topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e6, "speed": 1})

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from echelon.documents import policy_pictures
+from echelon.documents.modules import as_markdown
 from echelonflow.scheduling import policies
 
 PAGE = (policy_pictures.DOCS / "policies.md").read_text(encoding="utf-8")
@@ -19,8 +20,8 @@ def test_every_policy_has_a_section_with_its_picture(name):
     match = re.search(rf"^### {re.escape(name)}\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
     assert match is not None, f"docs/policies.md has no section {name!r}"
     section = " ".join(match[1].split())
-    for word in ("now", "O(", "Enforcer: `" + policies.load(name).enforcer):
-        assert word in section, f"section {name!r} does not say: {word}"
+    for word in ("**Knows**", "**Cost.**", "Enforcer: `" + policies.load(name).enforcer):
+        assert word in section, f"section {name!r} does not say: {word} (its module's docstring)"
     picture = f"policies/{name}.svg"
     assert f"]({picture})" in section
     title = ET.fromstring((policy_pictures.DOCS / picture).read_text(encoding="utf-8"))
@@ -34,14 +35,21 @@ def test_no_section_or_picture_is_left_of_a_policy_that_is_gone():
 
 def test_every_option_is_named():
     for name in policies.names():
-        if name != "echelonflow":  # its own file describes them
-            for option in policies.options_of(name):
-                assert f"`{option}" in PAGE, f"docs/policies.md does not mention {name}({option}=...)"
+        own = PAGE.partition(f"\n### {name}\n")[2].partition("\n##")[0]
+        for option in policies.options_of(name):
+            assert f"`{option}" in own, f"docs/policies.md does not mention {name}({option}=...)"
 
 
-def test_the_table_is_what_the_code_does():
-    made = policy_pictures.with_table(PAGE, policy_pictures.table())
+def test_what_is_made_is_what_the_code_says_and_does():
+    made = policy_pictures.with_all_made(PAGE)
     assert made == PAGE, "make it again: python -m echelon.documents.policy_pictures"
+
+
+def test_rows_of_a_docstring_become_a_list():
+    text = "`order`, smallest first:\n  sebf   its own\n  lcf    size, its bytes:\n         lightest first\nA Coflow.\n\nMore."
+    assert as_markdown(text) == (
+        "`order`, smallest first:\n\n- `sebf`: its own\n- `lcf`: size, its bytes:\n  lightest first\n\nA Coflow.\n\nMore."
+    )
 
 
 def test_pictures_of_one_policy_are_the_same_each_time(tmp_path):

@@ -18,6 +18,7 @@ _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _MADE = re.compile(r"<!-- made by.*?<!-- end of what is made -->", re.DOTALL)
 _OPTIONS = re.compile(r"\*\*Options\.\*\*.*?(?=\n\n|\Z)", re.DOTALL)
 """A list of names with their defaults, not a sentence."""
+_EXAMPLE = re.compile(r"^\s*>>> .*?(?=\n\s*\n|\Z)", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _PICTURE = re.compile(r"!\[[^\]]*\]\([^)]*\)")
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
@@ -43,8 +44,8 @@ def paragraphs_of_page(text: str) -> Iterator[str]:
 
 
 def paragraphs_of_docstring(text: str) -> Iterator[str]:
-    """Paragraphs of a docstring; what is indented is a list of its own, a line each where lines are short."""
-    yield from _paragraphs(text.splitlines(), code_indent=None)
+    """Paragraphs and rows of lists of a docstring, without worked examples."""
+    yield from _paragraphs(_EXAMPLE.sub("", text).splitlines(), code_indent=None)
 
 
 def _paragraphs(lines: list[str], code_indent: int | None) -> Iterator[str]:
@@ -128,6 +129,11 @@ def test_no_sentence_of_a_docstring_is_long(package):
 )
 def test_words_are_counted_by_sentence(paragraph, words):
     assert [count for count, _ in long_sentences(paragraph)] == words
+
+
+def test_worked_examples_are_no_sentences():
+    text = "One sentence.\n\n    >>> a\n    1\n    >>> b\n    2\n\nAnother.\n"
+    assert list(paragraphs_of_docstring(text)) == ["One sentence.", "Another."]
 
 
 def test_code_tables_and_lists_are_told_apart():

@@ -13,7 +13,8 @@ import pytest
 from echelonflow.errors import InputError
 from echelonflow.records.calibration import write_calibration
 from echelonflow.records.folder import RunFolder
-from echelonflow.records.outcome import read_outcome
+from echelonflow.records.manifest import read_manifest, write_manifest
+from echelonflow.records.outcome import read_outcome, write_outcome
 from echelonflow.records.plan import read_plan
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.records.runs import load_runs, save_runs
@@ -22,6 +23,7 @@ from results import metrics, pcap
 from results.folder import analyse
 from results.lanes import lanes
 from results.read_run import last_marks, read_run
+from results.summary import read_summary
 from results.table import summary_table
 from simulator.fluid import simulate
 from tests.unit.synthetic_run import calibration, paper_job, paper_network, synthetic_run, write_experiment
@@ -44,6 +46,11 @@ def experiment(root, repeats=1, iterations=1, change=None):
 def rows(root, table):
     with (root / f"{table}.csv").open() as file:
         return list(csv.DictReader(file))
+
+
+def change_manifest(root, **changes):
+    path = root / "manifest.json"
+    write_manifest(path, msgspec.structs.replace(read_manifest(path), **changes))
 
 
 def derived(root):
@@ -71,6 +78,7 @@ def test_a_valid_experiment(tmp_path):
     assert written["valid"] is True
     assert written["reasons"] == []
     assert {"median", "low", "high", "n"} == set(written["results"][0]["iteration_s"])
+    assert read_summary(root / "summary.json") == summary
     assert all(
         (root / "figures" / f"{name}.png").stat().st_size > 5000
         for name in ("gantt", "times", "tardiness", "throughput")
@@ -183,11 +191,8 @@ def test_what_a_killed_run_left_is_read_as_far_as_it_goes(tmp_path):
 def test_a_run_that_never_started_and_one_that_is_missing(tmp_path):
     root = experiment(tmp_path / "run")
     run = root / "raw" / "fair-r0" / "run.json"
-    run.write_text(
-        json.dumps(
-            {**json.loads(run.read_text()), "zero_monotonic_s": None, "completed": False, "failure": "h1 was not ready"}
-        )
-    )
+    never = {"zero_monotonic_s": None, "completed": False, "failure": "h1 was not ready"}
+    write_outcome(run, msgspec.structs.replace(read_outcome(run), **never))
     (root / "raw" / "echelonflow-r0" / "run.json").unlink()
     summary = analyse(root, pictures=False)
     told = "\n".join(summary.reasons)
@@ -229,8 +234,7 @@ def test_a_simulated_experiment_says_so(tmp_path):
     network = paper_network()
     jobs = [paper_job(network)]
     root = write_experiment(tmp_path / "run", network, jobs, NAMES, [])
-    manifest = json.loads((root / "manifest.json").read_text())
-    (root / "manifest.json").write_text(json.dumps({**manifest, "backend": "fluid"}))
+    change_manifest(root, backend="fluid")
     (root / "calibration.json").unlink()
     save_runs(root / "runs.json", [simulate(jobs, network, policies.load(name)) for name in NAMES])
     summary = analyse(root)
@@ -254,8 +258,7 @@ def test_predictions_given_are_kept_for_the_next_analysis(tmp_path):
 
 def test_the_report_stands_alone_and_escapes_what_it_quotes(tmp_path):
     root = experiment(tmp_path / "run")
-    manifest = json.loads((root / "manifest.json").read_text())
-    (root / "manifest.json").write_text(json.dumps({**manifest, "title": "<script>alert(1)</script>"}))
+    change_manifest(root, title="<script>alert(1)</script>")
     analyse(root)
     report = (root / "report.html").read_text()
     assert "<script" not in report

@@ -34,11 +34,13 @@ def test_shellcheck_finds_nothing():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("script", ["setup.sh", "vagrant-test.sh", "clean-root-test.sh"])
+@pytest.mark.parametrize(
+    "script", ["./run.sh", *(f"scripts/{n}.sh" for n in ("setup", "vagrant-test", "clean-root-test"))]
+)
 def test_help_is_its_own_header_and_changes_nothing(script):
-    done = run(f"scripts/{script}", "--help")
+    done = run(script, "--help")
     assert done.returncode == 0, done.stderr
-    assert f"scripts/{script}" in done.stdout
+    assert script in done.stdout
     assert "set -e" not in done.stdout
     assert "#" not in done.stdout
 

@@ -106,6 +106,7 @@ def test_no_kernel_where_it_would_say_something_else(policy, realism, monkeypatc
     assert trace._kernel(policies.load(policy), realism) is None
 
 
+@pytest.mark.slow  # compiles them, where that was not done before
 @pytest.mark.skipif(not COMPILED, reason="numba is not installed, or ECHELON_PLAIN is set: nothing is compiled")
 @pytest.mark.parametrize(("module", "run"), [(fair_sharing, "run_fair"), (coflow_sharing, "run_coflow")])
 @pytest.mark.parametrize("seed", range(3))

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from typing import get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from echelonflow.errors import InputError
@@ -60,7 +60,7 @@ def works(algorithm, n) -> bool:
 @pytest.mark.parametrize(("collective", "factor"), [("all-reduce", 2), ("reduce-scatter", 1), ("all-gather", 1)])
 def test_a_rank_sends_and_receives_what_the_closed_form_says(collective, factor, algorithm, n):
     if not works(algorithm, n):
-        return
+        pytest.skip("halving and doubling need a power of two")
     size = 840
     sent, got = sent_and_got(collective, algorithm, n, size)
     assert set(sent.values()) == set(got.values()) == {factor * (n - 1) * size // n}
@@ -98,8 +98,7 @@ def test_everyone_but_the_root_receives_a_broadcast(algorithm, root):
 
 @given(st.integers(2, 9), st.integers(1, 10_000), st.sampled_from(EXCHANGES), st.sampled_from(ALGORITHMS))
 def test_no_byte_is_lost_by_rounding(n, size_bytes, collective, algorithm):
-    if not works(algorithm, n):
-        return
+    assume(works(algorithm, n))
     parts_bytes = max(size_bytes, n)  # no part is empty
     sent, _ = sent_and_got(collective, algorithm, n, size_bytes)
     least = {"all-reduce": 2, "reduce-scatter": 1, "all-gather": 1, "all-to-all": 1}[collective] * (n - 1) * parts_bytes
@@ -133,7 +132,7 @@ def reached(job: Job, end: str) -> set[str]:
 @pytest.mark.parametrize("collective", EXCHANGES)
 def test_nobody_is_done_before_everybody_has_begun(collective, algorithm, n):
     if not works(algorithm, n):
-        return
+        pytest.skip("halving and doubling need a power of two")
     job = job_of(collective, algorithm, n, 840)
     for i in range(n):
         assert {f"ready{j}" for j in range(n)} <= reached(job, f"end{i}")
@@ -159,8 +158,7 @@ def test_a_broadcast_waits_for_its_root(algorithm):
     st.integers(1, 3),
 )
 def test_hosts_notice_all_that_their_ranks_wait_for(n, size_bytes, collective, algorithm, pieces):
-    if not works(algorithm, n):
-        return
+    assume(works(algorithm, n))
     job = job_of(collective, algorithm, n, size_bytes, root=n - 1, pieces=pieces)  # JobDag finds cycles, names twice
     check_observable(job)
 

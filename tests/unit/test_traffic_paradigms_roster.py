@@ -1,87 +1,27 @@
-"""What holds for every paradigm, and the closed forms of each."""
+"""Each paradigm is what its paper says; what holds for all of them is in test_traffic_paradigms_all.py."""
 
 from __future__ import annotations
 
 import itertools
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from echelon.experiment.jobs import find_profile
-from echelonflow import plugins
 from echelonflow.errors import InputError
-from echelonflow.model import arrangement, topologies
+from echelonflow.model import arrangement
 from echelonflow.model.dag import (
-    Compute,
-    Job,
     JobDag,
-    derived_offsets,
-    from_dict,
     iteration_times_without_network,
     run_without_network,
-    to_dict,
 )
-from echelonflow.model.progress import JobProgress
-from echelonflow.options import bind
-from echelonflow.scheduling import policies
-from simulator.fluid import simulate
+from tests.unit.paradigm_cases import CASES, MEASURED, STAGES, built, in_all_iterations, placed, sent_bytes
 from traffic.agent.plan import check_observable
-from traffic.workloads import paradigms, profile
+from traffic.workloads import paradigms
 from traffic.workloads.paradigms._layers import given_layers
 from traffic.workloads.paradigms._schedules import order
 
-LAYERS = {"layers": 5, "forward_s": 1.0, "backward_s": 2.0, "update_s": 0.5}
-STAGES = {
-    "stages": 4,
-    "micro_batches": 8,
-    "forward_s": 1.0,
-    "backward_s": 2.0,
-    "activation_bytes": 1000,
-    "update_s": 0.5,
-}
-UNEQUAL = {
-    "forward_s": [1.0, 0.5, 2.0, 1.5, 0.25],
-    "backward_s": [2.0, 1.5, 3.0, 0.5, 1.0],
-    "update_s": 0.3,
-    "layers": 5,
-}
-CASES = {
-    "data-parallel": {"ranks": 4, "parameter_bytes": 1000, "bucket_bytes": 1500, **LAYERS},
-    "data-parallel, tree": {"ranks": 5, "parameter_bytes": 900, "micro_batches": 2, "algorithm": "tree", **UNEQUAL},
-    "data-parallel, serial": {"ranks": 3, "parameter_bytes": 900, "bucket_bytes": 1, "serial": True, **UNEQUAL},
-    "parameter-server": {"workers": 3, "parameter_bytes": 1000, "bucket_bytes": 1500, **LAYERS},
-    "parameter-server, sharded": {"workers": 3, "servers": 2, "parameter_bytes": 1000, "bucket_bytes": 1500, **UNEQUAL},
-    "parameter-server, beside": {
-        "workers": 3, "servers": 2, "colocated": True, "parameter_bytes": [0, 7, 1000, 0, 9], "bucket_bytes": 1, **LAYERS,
-    },
-    "gpipe": STAGES,
-    "pipeline": {"stages": 3, "micro_batches": 4, "forward_s": 1.0, "activation_bytes": 1000},
-    "pipeline-1f1b": STAGES,
-    "interleaved-1f1b": {"chunks": 2, **STAGES},
-    "interleaved-1f1b, one bunch": {"chunks": 3, **STAGES, "micro_batches": 4},
-    "pipedream": STAGES,
-    "pipedream, 2bw": {**STAGES, "updates": "iteration", "micro_batches": 2},
-    "tensor-parallel": {"ranks": 4, "activation_bytes": 1000, **LAYERS},
-    "tensor-parallel, halving": {
-        "ranks": 4, "activation_bytes": 1000, "all_reduces": 1, "micro_batches": 2, "algorithm": "halving-doubling", **UNEQUAL,
-    },
-    "fsdp": {"ranks": 4, "parameter_bytes": 1000, **LAYERS},
-    "fsdp, eq7": {"ranks": 3, "parameter_bytes": [9, 8, 7, 0, 5], "arrangement": "eq7", "window": 4, **UNEQUAL},
-    "zero": {"ranks": 4, "parameter_bytes": 1000, "bucket_bytes": 1500, **LAYERS},
-    "zero, 1": {"ranks": 4, "parameter_bytes": 1000, "bucket_bytes": 1500, "stage": 1, **UNEQUAL},
-    "expert-parallel": {"ranks": 4, "dispatch_bytes": 1000, "parameter_bytes": 1000, "expert_every": 2, **LAYERS},
-    "expert-parallel, all": {"ranks": 3, "dispatch_bytes": 900, **UNEQUAL},
-    "hybrid": {
-        "tensor": 2, "pipeline": 2, "data": 2, "micro_batches": 4, "activation_bytes": 1000, "parameter_bytes": 5000,
-        "bucket_bytes": 6000, **UNEQUAL,
-    },
-    "hybrid, interleaved": {
-        "tensor": 1, "pipeline": 2, "data": 3, "micro_batches": 4, "activation_bytes": 1000, "parameter_bytes": 5000,
-        "schedule": "interleaved", "chunks": 2, **LAYERS,
-    },
-}  # fmt: skip
 FROM_PROFILE = {
     "data-parallel": {"ranks": 8},
     "parameter-server": {"workers": 3, "servers": 2},
@@ -96,140 +36,10 @@ FROM_PROFILE = {
     "expert-parallel": {"ranks": 4, "top_k": 2},
     "hybrid": {"tensor": 2, "pipeline": 2, "data": 2, "micro_batches": 2},
 }
-MEASURED = profile.read(find_profile("gpt2-small-cpu"))
-
-
-def built(case: str) -> JobDag:
-    return paradigms.build(case.partition(",")[0], CASES[case])
-
-
-def placed(dag: JobDag, iterations=3) -> Job:
-    """One rank per host."""
-    return Job("j", dag, tuple(f"h{rank + 1}" for rank in range(dag.ranks)), iterations)
 
 
 def from_profile(name: str, **changes) -> JobDag:
-    return plugins.load(paradigms, name, "paradigm").from_profile(MEASURED, **{**FROM_PROFILE[name], **changes})
-
-
-def sent_bytes(dag: JobDag, kind: str = "") -> Counter:
-    """By rank, what it sends in flows whose group is of a kind that begins so."""
-    sent = Counter()
-    for t in dag.transfers:
-        if dag.group_of[t.name].kind.startswith(kind):
-            sent[t.src_rank] += t.size_bytes
-    return sent
-
-
-def in_all_iterations(job: Job) -> Counter:
-    """How often each step ends if everything takes no time: fewer times than there are iterations, if it is stuck."""
-    progress, ended = JobProgress(job), Counter()
-    ready = deque(progress.start())
-    while ready:
-        iteration, name = ready.popleft()
-        ended[name] += 1
-        ready.extend(progress.finish(iteration, name))
-    return ended
-
-
-def test_every_paradigm_is_tried_here():
-    assert {case.partition(",")[0] for case in CASES} == set(FROM_PROFILE) == set(paradigms.names())
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_hosts_notice_all_that_their_ranks_wait_for(case):
-    check_observable(placed(built(case)))
-
-
-@pytest.mark.parametrize("name", FROM_PROFILE)
-def test_every_paradigm_is_built_from_a_measured_profile(name):
-    dag = from_profile(name)
-    check_observable(placed(dag))
-    assert in_all_iterations(placed(dag, 2)) == Counter({step.name: 2 for step in dag.steps})
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_no_cycle_over_iterations_and_every_step_once_in_each(case):
-    dag = built(case)
-    assert in_all_iterations(placed(dag)) == Counter({step.name: 3 for step in dag.steps})
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_every_transfer_is_sent_once_in_an_iteration_and_all_of_it(case):
-    dag = built(case)
-    job = placed(dag, 2)
-    network = topologies.build("single-switch", {"hosts": dag.ranks, "rate_bps": 1e5})
-    record = simulate([job], network, policies.load("fair"))
-    expected = {(i, t.name): t.size_bytes for i in range(2) for t in dag.transfers}
-    assert {(f.iteration, f.flow): f.received_bytes for f in record.flows} == expected
-    assert len(record.flows) == len(expected)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_gpu_runs_one_computation_at_a_time_in_one_order(case):
-    if case.startswith("parameter-server"):
-        return  # servers compute beside the GPU
-    dag = built(case)
-    spans = defaultdict(list)
-    for iteration, run in enumerate(run_without_network(dag, 3)):
-        for step in dag.computes:
-            spans[step.rank].append((*run[step.name], iteration))
-    for rank in range(dag.ranks):
-        in_order = sorted(spans[rank])
-        assert all(a[1] <= b[0] + 1e-9 and a[2] <= b[2] for a, b in itertools.pairwise(in_order))
-
-
-def written(options: dict) -> dict:
-    """Options as an experiment file has them."""
-
-    def with_unit(value, unit):
-        return [f"{v} {unit}" for v in value] if isinstance(value, list) else f"{value} {unit}"
-
-    found = {}
-    for name, value in options.items():
-        stem, _, unit = name.rpartition("_")
-        found |= {stem: with_unit(value, "B" if unit == "bytes" else "s")} if unit in ("s", "bytes") else {name: value}
-    return found
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_every_option_can_be_written_in_an_experiment(case):
-    name, options = case.partition(",")[0], CASES[case]
-    if any(0 in value for value in options.values() if isinstance(value, list)):
-        return  # a size of nothing cannot be written
-    module = plugins.load(paradigms, name, "paradigm")
-    assert bind(module.build, written(options)) == options
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_json_keeps_it_all(case):
-    dag = built(case)
-    assert from_dict(to_dict(dag)) == dag
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_coflows_do_not_cross_groups_and_pipelines_have_one_per_micro_batch(case):
-    dag = built(case)
-    groups, flows = defaultdict(set), Counter()
-    for t in dag.transfers:
-        groups[t.coflow].add(dag.group_of[t.name].name)
-        flows[t.coflow] += 1
-    assert all(len(of) == 1 for of in groups.values())
-    assert all(flows[t.coflow] == 1 for t in dag.transfers if dag.group_of[t.name].kind.startswith("pp-"))
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_groups_that_are_coflows_have_equal_offsets_in_the_dag_too(case):
-    dag = built(case)
-    offsets = derived_offsets(dag)
-    coflow_like = ("dp-", "tp-", "ps-", "ep-", "zero-", "fsdp-reduce")
-    for group in dag.groups:
-        if group.kind.startswith(coflow_like):
-            assert group.offsets_s == arrangement.equal(len(group.transfers))
-        if group.kind.startswith(coflow_like) and not case.endswith(
-            ("halving", "tree")
-        ):  # whose rounds follow each other
-            assert [offsets[name] for name in group.transfers] == pytest.approx([0.0] * len(group.transfers))
+    return paradigms.load(name).from_profile(MEASURED, **{**FROM_PROFILE[name], **changes})
 
 
 @given(
@@ -479,8 +289,3 @@ def test_layers_without_parameters_have_no_bucket_but_are_computed():
 def test_bad_options_are_named(name, change, words):
     with pytest.raises(InputError, match=words):
         paradigms.build(name, {**CASES[name], **change})
-
-
-def test_computations_are_of_known_kinds():
-    kinds = {step.kind for case in CASES for step in built(case).steps if isinstance(step, Compute)}
-    assert kinds == {"forward", "backward", "update"}

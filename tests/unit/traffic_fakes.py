@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import select
 import signal
 import socket
@@ -13,6 +12,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from echelonflow.wire import unix_socket
+from echelonflow.wire.line import LineBuffer
 from echelonflow.wire.messages import (
     Decide,
     Declare,
@@ -49,12 +50,11 @@ class FakeCoordinator:
         self._agents = agents
         self._answer = answer
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
-        self._listener.bind(f"/proc/self/fd/{folder}/{path.name}")
-        os.close(folder)
+        with unix_socket.short_address(path) as address:
+            self._listener.bind(address)
         self._listener.listen()
         self._names: dict[socket.socket, str] = {}
-        self._buffers: dict[socket.socket, bytes] = {}
+        self._buffers: dict[socket.socket, LineBuffer] = {}
         self._senders: dict[str, socket.socket] = {}
         self._lock = threading.Lock()
         self._wake, self._stop = socket.socketpair()
@@ -90,7 +90,7 @@ class FakeCoordinator:
             for ready in readable:
                 if ready is self._listener:
                     connection, _ = self._listener.accept()
-                    self._buffers[connection] = b""
+                    self._buffers[connection] = LineBuffer()
                 else:
                     self._read(ready)
         for connection in (*self._buffers, self._listener):
@@ -105,8 +105,7 @@ class FakeCoordinator:
             del self._buffers[connection]
             connection.close()
             return
-        *lines, self._buffers[connection] = (self._buffers[connection] + data).split(b"\n")
-        for line in lines:
+        for line in self._buffers[connection].feed(data):
             self._handle(connection, decode(line))
 
     def _handle(self, connection: socket.socket, message: Message) -> None:

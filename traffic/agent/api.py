@@ -21,13 +21,13 @@ it sends, the source reports `progress`; when the last byte has arrived, the rec
 
 from __future__ import annotations
 
-import os
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from echelonflow.errors import RunError
+from echelonflow.wire import unix_socket
+from echelonflow.wire.line import Line
 from echelonflow.wire.messages import (
     Decide,
     Declare,
@@ -41,36 +41,18 @@ from echelonflow.wire.messages import (
     Release,
     Setting,
     Start,
-    decode,
-    encode,
 )
-
-_READ_BYTES = 1 << 18
 
 
 def connect(path: Path, timeout_s: float = 5.0) -> socket.socket:
-    """A non-blocking connection to the coordinator's Unix socket, however long its path.
+    """A connection to the coordinator's Unix socket, however long its path.
 
     A socket that is not there yet is waited for; RunError after `timeout_s` seconds.
     """
-    deadline_s = time.monotonic() + timeout_s
-    while True:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
-            try:
-                # A socket address holds 108 bytes; the way through the open folder is always short.
-                connection.connect(f"/proc/self/fd/{folder}/{path.name}")
-            finally:
-                os.close(folder)
-        except OSError as error:
-            connection.close()
-            if time.monotonic() >= deadline_s:
-                raise RunError(f"the coordinator cannot be reached at {path}: {error.strerror}") from None
-            time.sleep(0.02)
-        else:
-            connection.setblocking(False)
-            return connection
+    try:
+        return unix_socket.connect(path, timeout_s)
+    except OSError as error:
+        raise RunError(f"the coordinator cannot be reached at {path}: {error.strerror or error}") from None
 
 
 def _ignore(_: object) -> None:
@@ -93,83 +75,59 @@ class EchelonFlowClient:
         on_setting: Callable[[Setting], None] = _ignore,
         on_start: Callable[[float], None] = _ignore,
     ) -> None:
-        connection.setblocking(False)
-        self._connection = connection
+        self._line = Line(connection)
         self._on_setting = on_setting
         self._on_start = on_start
-        self._received = bytearray()
-        self._unsent = bytearray()
-        self._send(Hello(name, host))
+        self._line.put(Hello(name, host))
 
     def declare(self, group: Declare) -> None:
         """Declare an EchelonFlow for all iterations to come; the flows' `offset_s` are its arrangement.
 
         All that a declaration holds reaches the policy, which sees the same in simulation: it is not taken apart here.
         """
-        self._send(group)
+        self._line.put(group)
 
     def release(self, job: str, flow: str, iteration: int, time_s: float) -> None:
         """The flow's data is ready since `time_s` (CLOCK_MONOTONIC)."""
-        self._send(Release(job, flow, iteration, time_s))
+        self._line.put(Release(job, flow, iteration, time_s))
 
     def progress(self, job: str, flow: str, iteration: int, sent_bytes: int) -> None:
         """`sent_bytes` of the flow have been acknowledged so far."""
-        self._send(Progress(job, flow, iteration, sent_bytes))
+        self._line.put(Progress(job, flow, iteration, sent_bytes))
 
     def finish(self, job: str, flow: str, iteration: int, time_s: float) -> None:
         """The flow's last byte arrived here at `time_s` (CLOCK_MONOTONIC)."""
-        self._send(Finish(job, flow, iteration, time_s))
+        self._line.put(Finish(job, flow, iteration, time_s))
 
     def ready(self) -> None:
         """All connections are open; a Start is awaited."""
-        self._send(Ready())
+        self._line.put(Ready())
 
     def done(self) -> None:
         """There are no more flows from this process, and its records are written."""
-        self._send(Done())
+        self._line.put(Done())
 
     def fileno(self) -> int:
         """The socket's descriptor, for an event loop."""
-        return self._connection.fileno()
+        return self._line.fileno()
 
     @property
     def wants_write(self) -> bool:
         """Whether messages wait for `flush`."""
-        return bool(self._unsent)
+        return self._line.wants_write
 
     def flush(self) -> None:
         """Send what the socket takes; `wants_write` tells whether something is left."""
-        while self._unsent:
-            try:
-                sent = self._connection.send(self._unsent)
-            except (BlockingIOError, InterruptedError):
-                return
-            except OSError as error:
-                raise RunError(f"the coordinator closed the connection: {error.strerror}") from None
-            del self._unsent[:sent]
+        self._line.flush()
 
     def on_readable(self) -> None:
         """Read what has arrived and call back for every message of it."""
-        try:
-            data = self._connection.recv(_READ_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as error:
-            raise RunError(f"the connection to the coordinator failed: {error.strerror}") from None
-        if not data:
-            raise RunError("the coordinator closed the connection")
-        self._received += data
-        *lines, rest = self._received.split(b"\n")
-        self._received = rest
-        for line in lines:
-            self._deliver(decode(bytes(line)))
+        for message in self._line.read():
+            self._deliver(message)
 
     def close(self) -> None:
         """Close the connection."""
-        self._connection.close()
-
-    def _send(self, message: Message) -> None:
-        self._unsent += encode(message)
+        self._line.close()
 
     def _deliver(self, message: Message) -> None:
         if isinstance(message, Decide):

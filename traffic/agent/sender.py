@@ -138,8 +138,8 @@ class OutgoingFlow:
         try:
             for _ in range(PIECES_PER_WAKE):
                 left = size - flow.written_bytes
-                # More follows: without this hint every write ends in a short segment, and as TCP keeps as many
-                # segments of each flow in the host's queue, a flow with short ones gets less than its share.
+                # More follows: without this hint every write ends in a short segment. TCP keeps as many segments of
+                # each flow in the host's queue, so a flow with short ones gets less than its share.
                 sent = self._connection.send(_PIECE[:left], socket.MSG_MORE if left > PIECE_BYTES else 0)
                 if flow.start_s is None:
                     flow.start_s = now_s

@@ -1,8 +1,14 @@
-"""Topologies by name; each module has `build(**options) -> Network` with keyword-only options."""
+"""Topologies by name, one module each, found by its file's name.
+
+A topology module has a docstring and `build(**options) -> Network` with keyword-only options and a docstring of its own;
+both stand in docs/topologies.md. `EXAMPLE` has the options of a small network, as they stand in an experiment file: it is
+drawn there, and tests try it and a large one.
+"""
 
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import Any
 
 from echelonflow import plugins
@@ -12,6 +18,11 @@ from echelonflow.model.network import Network
 def names() -> list[str]:
     """Every topology that can be named in an experiment."""
     return plugins.names(sys.modules[__name__])
+
+
+def load(name: str) -> ModuleType:
+    """The module of topology `name`; InputError listing what there is otherwise."""
+    return plugins.load(sys.modules[__name__], name, "topology")
 
 
 def build(name: str, options: dict[str, Any]) -> Network:

@@ -10,6 +10,8 @@ from typing import Literal
 from echelonflow.model.network import Cable, Network
 from echelonflow.model.units import payload_share
 
+EXAMPLE = {"ports": 6, "rate": "1 Gbit/s", "rate_of": "payload"}
+
 
 def build(
     *, ports: int, rate_bps: float, rate_of: Literal["line", "payload"] = "line", mtu_bytes: int = 1500

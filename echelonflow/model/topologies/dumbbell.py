@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from echelonflow.model.network import Cable, Network
 
+EXAMPLE = {"hosts": 6, "rate": "100 Mbit/s", "bottleneck_rate": "50 Mbit/s"}
+
 
 def build(*, hosts: int, rate_bps: float, bottleneck_rate_bps: float | None = None, mtu_bytes: int = 1500) -> Network:
     """Hosts h1..hN; the first half (rounded up) on s1, the rest on s2.

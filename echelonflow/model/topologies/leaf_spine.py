@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from echelonflow.model.network import Cable, Network
 
+EXAMPLE = {"leaves": 3, "spines": 2, "hosts_per_leaf": 3, "rate": "30 Mbit/s"}
+
 
 def build(
     *,

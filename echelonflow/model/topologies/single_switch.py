@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from echelonflow.model.network import Cable, Network
 
+EXAMPLE = {"hosts": 6, "rate": "100 Mbit/s"}
+
 
 def build(*, hosts: int, rate_bps: float, mtu_bytes: int = 1500) -> Network:
     """`hosts` hosts h1, h2, ... on switch s1, each with a link of `rate_bps`."""

@@ -11,6 +11,9 @@ A function `validate(**options)` may refuse options whose values make no sense (
 A function `memory(**options)` may make what one loaded policy keeps from decision to decision (None: nothing), which
 `allocate` then gets as `memory=`; its `counters()` are shown with a run. Nothing else outlives a decision.
 
+`SERVES` says what it puts in order ("flows", "jobs", "Coflows" or "EchelonFlows"): where it stands in docs/policies.md. Its
+docstring is its section there; say in it what the policy knows and, as "**Cost.**", what a decision costs.
+
 A user's own policy is such a module in a file anywhere, named by its path: "./mine.py(option=value)".
 """
 
@@ -26,10 +29,10 @@ from typing import Any
 
 import numpy as np
 
-from echelonflow import options as option_list
 from echelonflow import plugins
 from echelonflow.errors import EchelonError, InputError, PolicyError
-from echelonflow.options import bind_text
+from echelonflow.options import Option, bind_text
+from echelonflow.options import options_of as option_list
 from echelonflow.scheduling import user_file
 from echelonflow.scheduling.allocation import Allocation, check
 from echelonflow.scheduling.snapshot import Snapshot
@@ -94,13 +97,18 @@ def names() -> list[str]:
     return plugins.names(sys.modules[__name__])
 
 
+def module(name: str) -> ModuleType:
+    """The module of the policy called `name` here; InputError listing what there is otherwise."""
+    return plugins.load(sys.modules[__name__], name, "policy")
+
+
 def load(text: str) -> Policy:
     """The policy named by `text`, such as "coflow(grouping=group)" or "./mine.py" (InputError if it makes no sense)."""
     if user_file.is_named(text):
         path, options = user_file.parse(text)
         return bind(user_file.load(path), text, options)
     name, options = plugins.parse_call(text)
-    return bind(plugins.load(sys.modules[__name__], name, "policy"), text, options)
+    return bind(module(name), text, options)
 
 
 def bind(module: ModuleType, text: str, options: dict[str, str]) -> Policy:
@@ -158,11 +166,15 @@ def _validate(module: ModuleType, text: str, values: dict[str, Any]) -> None:
         raise InputError(f"policy {text}: {error}") from None
 
 
+def options(name: str) -> list[Option]:
+    """The options of the policy called `name` here."""
+    allocate = module(name).allocate
+    return option_list(allocate, given=_not_options(allocate), units=False)
+
+
 def options_of(name: str) -> dict[str, str]:
-    """Options of a policy: name to a description of its values and default."""
-    allocate = plugins.load(sys.modules[__name__], name, "policy").allocate
-    found = option_list.options_of(allocate, given=_not_options(allocate), units=False)
-    return {option.key: f"{_values(option)} (default {option.default})" for option in found}
+    """The same in words: name to a description of its values and default."""
+    return {option.key: f"{_values(option)} (default {option.default})" for option in options(name)}
 
 
 def _not_options(allocate: Callable[..., Any]) -> list[str]:
@@ -170,5 +182,5 @@ def _not_options(allocate: Callable[..., Any]) -> list[str]:
     return [*list(inspect.signature(allocate).parameters)[:1], "memory"]
 
 
-def _values(option: option_list.Option) -> str:
+def _values(option: Option) -> str:
     return "|".join(map(str, option.words)) or option.in_words()

@@ -8,6 +8,12 @@ the flows of one sharing fairly what they can use. What is left goes out in the 
 
 The defaults are Aalo's: K = 10, Q_1 up to 10 MB, E = 10. Time alone changes the answer: when a Coflow crosses into the
 next queue. Its Coflows are the collectives; an EchelonFlow is nothing that it could know of.
+
+Its answer holds until the next Coflow crosses a threshold at the rates just given. Choose `first_bytes` in proportion
+where an experiment's sizes are scaled down: or all Coflows stay in the first queue, and Aalo is FIFO. Strict classes
+cannot share, so rates express it.
+
+**Knows** no sizes, and is shown none. **Cost.** O(nh log nh + KL).
 """
 
 from __future__ import annotations
@@ -22,6 +28,7 @@ from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import QUANTUM_S, RowSets, dense_rank, max_min_in_order, quantised, stages_of
 from echelonflow.scheduling.snapshot import Snapshot
 
+SERVES = "Coflows"
 ENFORCER = "rate"
 KNOWS_SIZES = False
 WORK_CONSERVING = True
@@ -42,7 +49,20 @@ def validate(queues: int = 10, first_bytes: float = 10e6, factor: float = 10.0) 
 
 
 def allocate(snapshot: Snapshot, *, queues: int = 10, first_bytes: float = 10e6, factor: float = 10.0) -> Allocation:
-    """Queues by bytes sent share links by weight; first in, first out within a queue."""
+    """Queues by bytes sent share links by weight; first in, first out within a queue.
+
+    Example: the long flow has sent 20 MB and is in the second of ten queues, the short one is in the first. Their
+    queues share the link by 9 to 10. The answer holds until the short flow has sent 10 MB and is in the second, too.
+
+        >>> from echelonflow.scheduling.examples import two_jobs
+        >>> example = two_jobs()
+        >>> answer = allocate(example.snapshot)
+        >>> example.show(answer)
+        long: 4.7 MB/s, place 1
+        short: 5.3 MB/s, place 0
+        >>> round(answer.valid_until_s, 3)
+        3.9
+    """
     limit_bytes = first_bytes * factor ** np.arange(queues - 1)
     coflows = snapshot.coflows
     queue = np.searchsorted(limit_bytes - _A_BYTE, coflows.sent_bytes, side="right").astype(np.int64)

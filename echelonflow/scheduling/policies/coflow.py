@@ -16,6 +16,11 @@ A Coflow of weight w counts as 1 / w of that, but for fifo.
 `grouping=collective` takes each collective and each micro-batch's transfer as a Coflow of its own, as a Coflow user
 would. `grouping=group` takes a whole EchelonFlow as one Coflow (the EchelonFlow paper, Fig. 2b), which arrives at the
 group's reference time. Its flows share a class, so on real packets only rates can express MADD.
+
+The names of orders are those of Varys's evaluation and of CoflowSim. The latter keeps each Coflow's key as it was at
+arrival (but for `lcf`), and takes the smaller number of endpoints for `ncf`.
+
+**Knows** sizes. **Cost.** O(nh log nh).
 """
 
 from __future__ import annotations
@@ -30,6 +35,7 @@ from echelonflow.scheduling.fill import dense_rank, effective_bottleneck_s, quan
 from echelonflow.scheduling.greedy import greedy
 from echelonflow.scheduling.snapshot import CoflowTable, GroupTable, Snapshot
 
+SERVES = "Coflows"
 ENFORCER = "rate"
 WORK_CONSERVING = True
 
@@ -41,7 +47,21 @@ def allocate(
     order: Literal["sebf", "fifo", "scf", "ncf", "lcf"] = "sebf",
     rates: Literal["madd", "greedy"] = "madd",
 ) -> Allocation:
-    """Coflows by `order`, their flows at `rates`; work-conserving."""
+    """Coflows by `order`, their flows at `rates`; work-conserving.
+
+    Example: the short flow needs its link for 1 s and the long one for 2 s, so the long one waits. Two micro-batches
+    of one EchelonFlow, taken as one Coflow, finish together: the first waits for the second.
+
+        >>> from echelonflow.scheduling.examples import two_jobs, two_micro_batches
+        >>> example = two_jobs()
+        >>> example.show(allocate(example.snapshot))
+        long: 0.0 MB/s, place 1
+        short: 10.0 MB/s, place 0
+        >>> example = two_micro_batches()
+        >>> example.show(allocate(example.snapshot, grouping="group"))
+        first: 5.0 MB/s, place 0
+        second: 5.0 MB/s, place 0
+    """
     table: CoflowTable | GroupTable
     if grouping == "collective":
         member, arrival_s, table = snapshot.coflow, snapshot.coflows.arrival_s, snapshot.coflows

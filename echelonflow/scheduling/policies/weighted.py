@@ -4,6 +4,8 @@ Weighted max-min fair rates (Bertsekas and Gallager, Data Networks, section 6.5.
 '11, section 5.1). `per=flow`: every flow pulls with the weight of its EchelonFlow, so with equal weights this is fair
 sharing. `per=group`, `per=job`: that weight is divided among the flows in flight of the EchelonFlow or job, so that
 opening more connections brings no more bandwidth. A job's weight is the largest of its EchelonFlows in flight.
+
+**Knows** weights and paths. **Cost.** At most L rounds, each O(nh).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import max_min
 from echelonflow.scheduling.snapshot import Snapshot
 
+SERVES = "flows"
 ENFORCER = "rate"
 KNOWS_SIZES = False
 WORK_CONSERVING = True
@@ -24,7 +27,16 @@ STARVATION_FREE = True
 
 
 def allocate(snapshot: Snapshot, *, per: Literal["flow", "group", "job"] = "flow") -> Allocation:
-    """Shares of every bottleneck in proportion to weights."""
+    """Shares of every bottleneck in proportion to weights.
+
+    Example: the short flow's job has weight 2 and the long one's 1, so it gets two thirds.
+
+        >>> from echelonflow.scheduling.examples import two_jobs
+        >>> example = two_jobs()
+        >>> example.show(allocate(example.snapshot))
+        long: 3.3 MB/s, place 0
+        short: 6.7 MB/s, place 0
+    """
     rows = np.arange(snapshot.flows, dtype=np.int64)
     rates = max_min(snapshot, rows, _pull(snapshot, per), snapshot.capacity_Bps.copy())
     return Allocation(rates, np.zeros(snapshot.flows, np.int64))

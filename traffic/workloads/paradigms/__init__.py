@@ -1,11 +1,27 @@
-"""Paradigms by name; each module has `build(**options) -> JobDag` with keyword-only options.
+"""Paradigms by name, one module each, found by its file's name.
 
-A module that can also build from a measured profile has `from_profile(profile, **options) -> JobDag`.
+A paradigm module has:
+
+- a docstring, which becomes its section in docs/workloads.md: one line, then Markdown paragraphs that begin with
+  "**Dependencies.**" (what waits for what) and "**Arrangement.**" (the offsets of its EchelonFlows);
+- `build(**options) -> JobDag` with keyword-only options;
+- `EXAMPLE`: options of a small job, as they stand in an experiment file. It is drawn, and tests try it and its variations.
+
+And if it can be so:
+
+- `from_profile(profile, **options) -> JobDag`: the same from a measured profile;
+- `sent_bytes`: takes what `from_profile` takes (or `build`, if there is no `from_profile`), all of it, and returns the
+  bytes that each rank sends in an iteration, by formula; None where there is no formula for these options;
+- `FAMILY`, one of `_families`: where it stands on the page;
+- `DRAWS_FIRST = True`: the first iteration is drawn, not the second, much of which lies before the end of the first;
+- `COMPUTES_BESIDE = True`: some computations take no turn on their rank's GPU;
+- `SENDS_AHEAD = True`: much of what an iteration needs is sent in the one before.
 """
 
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import Any
 
 from echelonflow import plugins
@@ -15,6 +31,11 @@ from echelonflow.model.dag import JobDag
 def names() -> list[str]:
     """Every paradigm that can be named in an experiment."""
     return plugins.names(sys.modules[__name__])
+
+
+def load(name: str) -> ModuleType:
+    """The module of paradigm `name`; InputError listing what there is otherwise."""
+    return plugins.load(sys.modules[__name__], name, "paradigm")
 
 
 def build(name: str, options: dict[str, Any]) -> JobDag:

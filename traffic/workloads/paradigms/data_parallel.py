@@ -1,12 +1,31 @@
-"""Data parallelism: gradients are all-reduced bucket by bucket while the backward pass goes on (Li et al., VLDB 2020)."""
+"""Gradients are all-reduced in buckets while the backward pass goes on (PyTorch DDP: Li et al., VLDB 2020).
+
+**Dependencies.** A bucket takes layers from the last one on until it holds `bucket` bytes. It is released when its last
+layer has gone backward. The update waits for all buckets. With `serial` a rank's buckets follow each other, as on one
+NCCL stream.
+
+**Arrangement.** Offsets of 0: a bucket's flows are consumed at once, by the update.
+"""
 
 from __future__ import annotations
 
 from echelonflow.model.dag import JobDag
 from traffic.workloads.collectives import Algorithm
+from traffic.workloads.paradigms._families import REPLICAS
 from traffic.workloads.paradigms._layers import BUCKET_BYTES, Layers, at_least, given_layers, measured_layers
 from traffic.workloads.paradigms._three_d import ThreeD, three_d
 from traffic.workloads.profile import Profile
+
+FAMILY = REPLICAS
+EXAMPLE = {
+    "ranks": 3,
+    "layers": 3,
+    "forward": "1 s",
+    "backward": "2 s",
+    "parameter": "2 s of link",
+    "update": "0.3 s",
+    "bucket": "1 s of link",
+}
 
 
 def build(
@@ -51,6 +70,11 @@ def from_profile(
 ) -> JobDag:
     """A measured model; each replica computes what was measured; otherwise as `build`."""
     return _dag(measured_layers(profile), ranks, micro_batches, bucket_bytes, algorithm, serial=serial)
+
+
+def sent_bytes(profile: Profile, *, ranks: int, **_: object) -> list[float]:
+    """By formula, of every rank: a ring all-reduce sends 2 (n - 1) / n of all gradients."""
+    return [2 * (ranks - 1) / ranks * sum(layer.parameter_bytes for layer in profile.layers)] * ranks
 
 
 def _dag(

@@ -1,4 +1,14 @@
-"""Expert parallelism: tokens travel to the experts and back (GShard, 2020; Switch Transformers, JMLR 2022)."""
+"""Every so many layers are split into experts, to which tokens travel and from which they come back (GShard, 2020; Switch Transformers, JMLR 2022).
+
+Ranks have their own samples. Every `expert_every`-th layer has experts. Tokens are spread evenly.
+
+**Dependencies.** A layer with experts computes 1 - `expert_share` of its time, sends its tokens (all-to-all of
+`dispatch` bytes), computes the rest, and gets them back; backward in reverse. All-to-alls block. Gradients of what is no
+expert are all-reduced as in data parallelism. With `parameter` 0 (`gradients: false` for a profile) the iteration is one
+of many micro-batches between two updates.
+
+**Arrangement.** Offsets of 0.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +18,13 @@ from echelonflow.errors import InputError
 from echelonflow.model.dag import JobDag
 from traffic.workloads.collectives import Algorithm
 from traffic.workloads.dag_builder import DagBuilder
+from traffic.workloads.paradigms._families import SPLIT_LAYERS
+from traffic.workloads.paradigms._formulas import blocks, hidden_bytes
 from traffic.workloads.paradigms._layers import BUCKET_BYTES, Layers, at_least, given_layers, measured_layers
 from traffic.workloads.profile import Profile
+
+FAMILY = SPLIT_LAYERS
+EXAMPLE = {"ranks": 3, "layers": 2, "forward": "3 s", "backward": "6 s", "dispatch": "2 s of link", "expert_every": 2}
 
 EXPERT_SHARE = 2 / 3
 """Of a transformer layer's computation and parameters, what its MLP has: 8 of 12 h^2."""
@@ -70,6 +85,20 @@ def from_profile(
     at_least(1, top_k=top_k)
     layers = measured_layers(profile)
     return _dag(layers, ranks, expert_share, expert_every, bucket_bytes, algorithm, top_k=top_k, gradients=gradients)
+
+
+def sent_bytes(
+    profile: Profile, *, ranks: int, expert_every: int, top_k: int, expert_share: float, gradients: bool, **_: object
+) -> list[float]:
+    """By formula, of every rank: four all-to-alls a block with experts, (n - 1) / n of the tokens each.
+
+    Gradients of what is no expert go by ring.
+    """
+    experts = blocks(profile)[expert_every - 1 :: expert_every]
+    tokens = 4 * len(experts) * hidden_bytes(profile) * top_k * (ranks - 1) / ranks
+    dense = sum(layer.parameter_bytes for layer in profile.layers)
+    dense_bytes = dense - expert_share * sum(block.parameter_bytes for block in experts)
+    return [tokens + (2 * (ranks - 1) / ranks * dense_bytes if gradients else 0.0)] * ranks
 
 
 def _dag(

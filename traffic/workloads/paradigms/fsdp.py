@@ -1,4 +1,13 @@
-"""Fully sharded data parallelism, ZeRO-3: weights are gathered layer by layer (Rajbhandari et al., SC 2020; Zhao et al., 2023)."""
+"""Fully sharded, ZeRO-3: a layer's weights are gathered just before it goes forward, and again before it goes backward (Zhao et al., VLDB 2023).
+
+**Dependencies.** Computation k waits for gather k. Gather k may start when computation k - `window` is over (2: one
+layer ahead, as PyTorch does; 1: no prefetching). A layer's gradients are reduce-scattered when it has gone backward. The
+update waits for all, the next iteration for the update.
+
+**Arrangement.** The gathers of an iteration are one EchelonFlow. From the DAG, their offsets are when each is needed;
+with `arrangement: eq7` they are those of the paper's equation 7. The two differ where layers differ, and at the turn:
+there C_n follows on C_n-1 after T_fwd in the DAG, and after T_bwd in equation 7. Scatters have offsets of 0.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +18,12 @@ from echelonflow.model import arrangement as arrangements
 from echelonflow.model.dag import JobDag
 from traffic.workloads.collectives import Algorithm
 from traffic.workloads.dag_builder import DagBuilder, Rule
+from traffic.workloads.paradigms._families import REPLICAS
 from traffic.workloads.paradigms._layers import Layers, at_least, given_layers, measured_layers
 from traffic.workloads.profile import Profile
+
+FAMILY = REPLICAS
+EXAMPLE = {"ranks": 3, "layers": 3, "forward": "1 s", "backward": "2 s", "parameter": "2 s of link", "update": "0.6 s"}
 
 GATHER = "fsdp-all-gather"
 SCATTER = "fsdp-reduce-scatter"
@@ -61,6 +74,11 @@ def from_profile(
 ) -> JobDag:
     """A measured model, every layer of it a unit that is gathered; otherwise as `build`."""
     return _dag(measured_layers(profile), ranks, window, arrangement, algorithm)
+
+
+def sent_bytes(profile: Profile, *, ranks: int, **_: object) -> list[float]:
+    """By formula, of every rank: weights gathered twice, gradients scattered once, 3 (n - 1) / n of the model."""
+    return [3 * (ranks - 1) / ranks * sum(layer.parameter_bytes for layer in profile.layers)] * ranks
 
 
 def _dag(layers: Layers, ranks: int, window: int, arrangement: Arrangement, algorithm: Algorithm) -> JobDag:

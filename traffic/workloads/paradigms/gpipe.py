@@ -1,10 +1,29 @@
-"""GPipe: all micro-batches forward, all backward, then the update (Huang et al., NeurIPS 2019)."""
+"""GPipe: all micro-batches forward, then all backward in reverse order, then the update (Huang et al., NeurIPS 2019).
+
+**Dependencies.** Backward of a micro-batch waits for its gradient from the next stage. The last stage turns round as
+soon as its last forward pass is over. Each rank's next iteration waits for its own update alone. Without a network an
+iteration takes (M + p - 1) (T_fwd + T_bwd) and the update, for M micro-batches and p equal stages.
+
+**Arrangement.** From the DAG, which for equal stages is equation 6 in either direction, or `eq6`.
+"""
 
 from __future__ import annotations
 
 from echelonflow.model.dag import JobDag
+from traffic.workloads.paradigms._families import PIPELINES
+from traffic.workloads.paradigms._formulas import pipeline_bytes
 from traffic.workloads.paradigms._stages import Arrangement, flushed, given_stages, measured_values
 from traffic.workloads.profile import Profile
+
+FAMILY = PIPELINES
+EXAMPLE = {
+    "stages": 3,
+    "micro_batches": 4,
+    "forward": "1 s",
+    "backward": "2 s",
+    "activation": "1.5 s of link",
+    "update": "1 s",
+}
 
 
 def build(
@@ -55,3 +74,8 @@ def from_profile(
     return build(
         stages=stages, micro_batches=micro_batches, gradient_bytes=gradient_bytes, arrangement=arrangement, **values
     )
+
+
+def sent_bytes(profile: Profile, *, stages: int, micro_batches: int, **_: object) -> list[float]:
+    """By formula, of every rank: the hidden state of every micro-batch on, and its gradient back."""
+    return pipeline_bytes(profile, ranks=stages, micro_batches=micro_batches)

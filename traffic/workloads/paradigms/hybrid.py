@@ -1,14 +1,41 @@
-"""Tensor parallelism inside, pipeline between, data parallelism outside: a 3-D job (Narayanan et al., SC 2021)."""
+"""Tensor groups inside, a pipeline between, data parallelism outside (Narayanan et al., SC 2021).
+
+Rank t + `tensor` (d + `data` s) has place t in its tensor group, replica d and stage s. Layers are cut into stages of
+nearly equal time.
+
+**Dependencies.** Within a stage as in tensor parallelism, between stages as in the pipeline of `schedule`: each rank
+sends the whole output to its counterpart. A bucket of gradients is all-reduced among the replicas of a rank as soon as
+the last micro-batch has completed it.
+
+**Arrangement.** From the DAG for the transfers of two neighbouring ranks in one direction, 0 for collectives.
+"""
 
 from __future__ import annotations
 
 from echelonflow.model.dag import JobDag
 from traffic.workloads.collectives import Algorithm
+from traffic.workloads.paradigms._families import COMBINED
+from traffic.workloads.paradigms._formulas import hidden_bytes
 from traffic.workloads.paradigms._layers import BUCKET_BYTES, Layers, given_layers, measured_layers
 from traffic.workloads.paradigms._schedules import Schedule
 from traffic.workloads.paradigms._three_d import ThreeD, three_d
 from traffic.workloads.paradigms.tensor_parallel import reduces
-from traffic.workloads.profile import Profile
+from traffic.workloads.profile import Profile, split_into_stages
+
+FAMILY = COMBINED
+EXAMPLE = {
+    "tensor": 2,
+    "pipeline": 2,
+    "data": 2,
+    "layers": 2,
+    "micro_batches": 2,
+    "forward": "2 s",
+    "backward": "4 s",
+    "activation": "1 s of link",
+    "parameter": "3 s of link",
+    "all_reduces": 1,
+    "update": "1 s",
+}
 
 
 def build(
@@ -76,6 +103,35 @@ def from_profile(
         measured_layers(profile), tensor, pipeline, data, micro_batches, schedule, chunks, all_reduces, bucket_bytes,
         tensor_algorithm, data_algorithm,
     )  # fmt: skip
+
+
+def sent_bytes(
+    profile: Profile,
+    *,
+    tensor: int,
+    data: int,
+    pipeline: int,
+    micro_batches: int,
+    all_reduces: int,
+    chunks: int,
+    **_: object,
+) -> list[float] | None:
+    """By formula, of every rank, where it holds one stage.
+
+    Tensor groups reduce inside a stage, hidden states go between stages, gradients of a stage's share between replicas.
+    """
+    if chunks != 1:
+        return None
+    cut = split_into_stages(profile, pipeline)
+    kinds = {layer.name: layer.kind for layer in profile.layers}
+    found: list[float] = []
+    for stage, layers in enumerate(cut.layers):
+        reduces = sum(2 * all_reduces if kinds[layer] == "block" else 1 for layer in layers)
+        inside = reduces * 2 * (tensor - 1) / tensor * hidden_bytes(profile)
+        between = ((stage < pipeline - 1) + (stage > 0)) * hidden_bytes(profile)
+        outside = 2 * (data - 1) / data * cut.parameter_bytes[stage] / tensor
+        found += [micro_batches * (inside + between) + outside] * (tensor * data)
+    return found
 
 
 def _dag(

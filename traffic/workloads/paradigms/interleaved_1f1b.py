@@ -1,10 +1,29 @@
-"""Interleaved 1F1B: every rank holds several stages, so that the pipeline fills faster (Narayanan et al., SC 2021)."""
+"""Interleaved 1F1B: each rank holds several parts of the model, so that the pipeline fills faster and sends more (Narayanan et al., SC 2021).
+
+**Dependencies.** As in 1F1B, over parts: rank r of p holds parts r, p + r, 2p + r, and so on. The last rank sends
+forward to the first. Micro-batches are a multiple of the ranks.
+
+**Arrangement.** From the DAG; the EchelonFlow of two neighbours holds the flows of all their parts.
+"""
 
 from __future__ import annotations
 
 from echelonflow.model.dag import JobDag
+from traffic.workloads.paradigms._families import PIPELINES
+from traffic.workloads.paradigms._formulas import pipeline_bytes
 from traffic.workloads.paradigms._stages import flushed, given_stages, measured_values
 from traffic.workloads.profile import Profile
+
+FAMILY = PIPELINES
+EXAMPLE = {
+    "stages": 2,
+    "chunks": 2,
+    "micro_batches": 4,
+    "forward": "1 s",
+    "backward": "2 s",
+    "activation": "1 s of link",
+    "update": "0.5 s",
+}
 
 
 def build(
@@ -45,3 +64,8 @@ def from_profile(
     """A measured model cut into `stages` * `chunks` balanced parts (InputError if it has too few layers)."""
     values = measured_values(profile, stages * chunks)
     return build(stages=stages, chunks=chunks, micro_batches=micro_batches, gradient_bytes=gradient_bytes, **values)
+
+
+def sent_bytes(profile: Profile, *, stages: int, chunks: int, micro_batches: int, **_: object) -> list[float]:
+    """By formula, of every rank: the hidden state of every micro-batch on from each part, and its gradient back."""
+    return pipeline_bytes(profile, ranks=stages, micro_batches=micro_batches, chunks=chunks)

@@ -1,12 +1,37 @@
-"""Data parallelism with parameter servers: pull weights, push gradients (Li et al., OSDI 2014)."""
+"""Workers pull weights and push gradients; servers hold a shard of every bucket each (Li et al., OSDI 2014).
+
+There is one server, or several, or they are `colocated` with the first workers.
+
+**Dependencies.** A worker's forward pass through a bucket's layers waits for its pulls from all servers. Its pushes are
+released when the bucket has gone backward. A server updates a bucket when all workers have pushed it, beside its GPU's
+other work. Then the bucket may be pulled for the next iteration, while others are still being pushed. What a co-located
+server and its worker give each other is no flow.
+
+**Arrangement.** Offsets of 0, for the pulls of one bucket and for the pushes of one.
+"""
 
 from __future__ import annotations
 
 from echelonflow.errors import InputError
 from echelonflow.model.dag import JobDag
 from traffic.workloads.dag_builder import DagBuilder
+from traffic.workloads.paradigms._families import REPLICAS
 from traffic.workloads.paradigms._layers import BUCKET_BYTES, Bucket, Layers, at_least, given_layers, measured_layers
 from traffic.workloads.profile import Profile
+
+FAMILY = REPLICAS
+DRAWS_FIRST = True
+COMPUTES_BESIDE = True
+EXAMPLE = {
+    "workers": 2,
+    "servers": 1,
+    "layers": 3,
+    "forward": "1 s",
+    "backward": "2 s",
+    "parameter": "1 s of link",
+    "update": "0.3 s",
+    "bucket": "1 s of link",
+}
 
 PULL = "ps-pull"
 PUSH = "ps-push"
@@ -49,6 +74,15 @@ def from_profile(
 ) -> JobDag:
     """A measured model; each worker computes what was measured, and servers update as fast; otherwise as `build`."""
     return _dag(measured_layers(profile), workers, servers, bucket_bytes, colocated=colocated)
+
+
+def sent_bytes(profile: Profile, *, workers: int, servers: int, colocated: bool, **_: object) -> list[float]:
+    """By formula, of every rank: workers push the model, servers send their shard of it to every worker; not to themselves."""
+    size_bytes = sum(layer.parameter_bytes for layer in profile.layers)
+    if colocated:
+        serves = [1 if rank < servers else 0 for rank in range(workers)]
+        return [size_bytes * (1 - s / servers) + s * (workers - 1) * size_bytes / servers for s in serves]
+    return [float(size_bytes)] * workers + [workers * size_bytes / servers] * servers
 
 
 def _dag(layers: Layers, workers: int, servers: int, bucket_bytes: int, *, colocated: bool) -> JobDag:

@@ -1,4 +1,14 @@
-"""PipeDream without flush: the pipeline never drains (Narayanan et al., SOSP 2019, and PipeDream-2BW, ICML 2021)."""
+"""1F1B that never drains (PipeDream, SOSP 2019; with `updates: iteration`, PipeDream-2BW, ICML 2021).
+
+An iteration is a cut of M micro-batches out of the steady state.
+
+**Dependencies.** Stage s goes backward through micro-batch m and forward through one that lies p - s - 1 further on. So
+what it sends forward in place m its neighbour needs in place m + 1, the last one in the next iteration. The pipeline is
+full from the start: filling it happens once in a training run, and is left out. Without a network each later iteration
+takes M (T_fwd + T_bwd): no bubble.
+
+**Arrangement.** From the DAG.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +16,8 @@ from typing import Literal
 
 from echelonflow.model.dag import JobDag
 from traffic.workloads.dag_builder import DagBuilder
+from traffic.workloads.paradigms._families import PIPELINES
+from traffic.workloads.paradigms._formulas import pipeline_bytes
 from traffic.workloads.paradigms._stages import (
     BACKWARD,
     FORWARD,
@@ -17,6 +29,18 @@ from traffic.workloads.paradigms._stages import (
     transfer_name,
 )
 from traffic.workloads.profile import Profile
+
+FAMILY = PIPELINES
+SENDS_AHEAD = True
+EXAMPLE = {
+    "stages": 3,
+    "micro_batches": 4,
+    "forward": "1 s",
+    "backward": "2 s",
+    "activation": "1 s of link",
+    "update": "1 s",
+    "updates": "iteration",
+}
 
 Updates = Literal["micro-batch", "iteration"]
 
@@ -76,6 +100,11 @@ def from_profile(
     """A measured model cut into balanced stages (InputError if it has too few layers); otherwise as `build`."""
     values = measured_values(profile, stages)
     return build(stages=stages, micro_batches=micro_batches, gradient_bytes=gradient_bytes, updates=updates, **values)
+
+
+def sent_bytes(profile: Profile, *, stages: int, micro_batches: int, **_: object) -> list[float]:
+    """By formula, of every rank: the hidden state of every micro-batch on, and its gradient back."""
+    return pipeline_bytes(profile, ranks=stages, micro_batches=micro_batches)
 
 
 def _forward(builder: DagBuilder, stages: PipelineStages, stage: int, m: int) -> None:

@@ -1,12 +1,25 @@
-"""A forward-only pipeline: the paper's example (Fig. 2), and pipelined inference."""
+"""Forward only: the paper's example (Fig. 2), and pipelined inference.
+
+**Dependencies.** Computation f*s* m*k* waits for f*s* m*k-1* (the GPU) and for the transfer of micro-batch k. A rank's
+next iteration follows on its last micro-batch.
+
+**Arrangement.** From the DAG; with `arrangement: eq6`, o_j = j T, T being the slower of the two stages' times. They are
+the same where stages are equal. This picture is the paper's: 8.5, 10 and 8 units under fair sharing, Coflow (whole
+group) and EchelonFlow.
+"""
 
 from __future__ import annotations
 
 from echelonflow.model.dag import JobDag
 from traffic.workloads.dag_builder import DagBuilder
+from traffic.workloads.paradigms._families import PIPELINES
 from traffic.workloads.paradigms._layers import at_least, spread
 from traffic.workloads.paradigms._stages import Arrangement, group_name, measured_values, stagger, transfer_name
 from traffic.workloads.profile import Profile
+
+FAMILY = PIPELINES
+DRAWS_FIRST = True
+EXAMPLE = {"stages": 2, "micro_batches": 3, "forward": "1 s", "activation": "2 s of link"}
 
 KIND = "pp-forward"
 

@@ -1,10 +1,29 @@
-"""1F1B: a pipeline that runs backward as early as it can (DAPPLE, PPoPP 2021; PipeDream-flush, ICML 2021)."""
+"""1F1B with a flush: after a warm-up each stage goes forward and backward in turns (DAPPLE, PPoPP 2021; PipeDream-flush, ICML 2021).
+
+**Dependencies.** As in GPipe, but a stage runs in its 1F1B order, so that stage s holds at most min(M, p - s)
+micro-batches. Without a network it takes as long as GPipe.
+
+**Arrangement.** From the DAG. It is not equation 6: in the steady state a transfer is consumed every T_fwd + T_bwd, in
+the warm-up every T_fwd.
+"""
 
 from __future__ import annotations
 
 from echelonflow.model.dag import JobDag
+from traffic.workloads.paradigms._families import PIPELINES
+from traffic.workloads.paradigms._formulas import pipeline_bytes
 from traffic.workloads.paradigms._stages import flushed, given_stages, measured_values
 from traffic.workloads.profile import Profile
+
+FAMILY = PIPELINES
+EXAMPLE = {
+    "stages": 3,
+    "micro_batches": 4,
+    "forward": "1 s",
+    "backward": "2 s",
+    "activation": "1.5 s of link",
+    "update": "1 s",
+}
 
 
 def build(
@@ -43,3 +62,8 @@ def from_profile(
     """A measured model cut into balanced stages (InputError if it has too few layers); otherwise as `build`."""
     values = measured_values(profile, stages)
     return build(stages=stages, micro_batches=micro_batches, gradient_bytes=gradient_bytes, **values)
+
+
+def sent_bytes(profile: Profile, *, stages: int, micro_batches: int, **_: object) -> list[float]:
+    """By formula, of every rank: the hidden state of every micro-batch on, and its gradient back."""
+    return pipeline_bytes(profile, ranks=stages, micro_batches=micro_batches)

@@ -1,12 +1,24 @@
-"""Tensor parallelism: every layer is split over all ranks, which all-reduce its outputs (Megatron-LM, 2019)."""
+"""Every layer is split over all ranks, which all-reduce its outputs, forward and backward (Megatron-LM, 2019).
+
+**Dependencies.** An all-reduce blocks all ranks: it waits for the part of the layer before it, and the next part waits
+for it. There are `all_reduces` in a layer and direction: Megatron-LM has 2, the paper's Fig. 5 has 1. Times are those of
+the whole layer, of which a rank computes 1/n.
+
+**Arrangement.** Offsets of 0. Alone, only one EchelonFlow is ever in flight.
+"""
 
 from __future__ import annotations
 
 from echelonflow.model.dag import JobDag
 from traffic.workloads.collectives import Algorithm
+from traffic.workloads.paradigms._families import SPLIT_LAYERS
+from traffic.workloads.paradigms._formulas import blocks, hidden_bytes
 from traffic.workloads.paradigms._layers import BUCKET_BYTES, Layers, at_least, given_layers, measured_layers
 from traffic.workloads.paradigms._three_d import ThreeD, three_d
 from traffic.workloads.profile import Profile
+
+FAMILY = SPLIT_LAYERS
+EXAMPLE = {"ranks": 2, "layers": 2, "forward": "4 s", "backward": "8 s", "activation": "1 s of link", "update": "1 s"}
 
 
 def build(
@@ -47,6 +59,15 @@ def from_profile(
     one backward.
     """
     return _dag(measured_layers(profile), ranks, micro_batches, all_reduces, algorithm)
+
+
+def sent_bytes(profile: Profile, *, ranks: int, all_reduces: int, micro_batches: int, **_: object) -> list[float]:
+    """By formula, of every rank: all-reduces of the hidden state, so many a block and direction.
+
+    There is one more of the embedding, and one of the head.
+    """
+    reduces = 2 * all_reduces * len(blocks(profile)) + 2
+    return [reduces * micro_batches * 2 * (ranks - 1) / ranks * hidden_bytes(profile)] * ranks
 
 
 def reduces(layers: Layers, all_reduces: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

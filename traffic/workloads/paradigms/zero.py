@@ -1,4 +1,11 @@
-"""ZeRO-1 and ZeRO-2: replicas that share the optimiser's state, or gradients too (Rajbhandari et al., SC 2020)."""
+"""ZeRO-1 and ZeRO-2: a rank updates 1/n of the weights and gives them to the others (Rajbhandari et al., SC 2020).
+
+**Dependencies.** Buckets of gradients are reduce-scattered, with `stage: 2` each when it is complete, with `stage: 1`
+all after the backward pass. A rank updates its share when all have arrived. Then it all-gathers the new weights, which
+the next iteration waits for.
+
+**Arrangement.** Offsets of 0.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +14,20 @@ from typing import Literal
 from echelonflow.model.dag import JobDag
 from traffic.workloads.collectives import Algorithm
 from traffic.workloads.dag_builder import DagBuilder
+from traffic.workloads.paradigms._families import REPLICAS
 from traffic.workloads.paradigms._layers import BUCKET_BYTES, Layers, at_least, given_layers, measured_layers
 from traffic.workloads.profile import Profile
+
+FAMILY = REPLICAS
+EXAMPLE = {
+    "ranks": 3,
+    "layers": 3,
+    "forward": "1 s",
+    "backward": "2 s",
+    "parameter": "1.5 s of link",
+    "update": "1 s",
+    "bucket": "1 s of link",
+}
 
 SCATTER = "zero-reduce-scatter"
 GATHER = "zero-all-gather"
@@ -54,6 +73,11 @@ def from_profile(
 ) -> JobDag:
     """A measured model; each replica computes what was measured; otherwise as `build`."""
     return _dag(measured_layers(profile), ranks, stage, bucket_bytes, algorithm)
+
+
+def sent_bytes(profile: Profile, *, ranks: int, **_: object) -> list[float]:
+    """By formula, of every rank: gradients scattered once, weights gathered once, 2 (n - 1) / n of the model."""
+    return [2 * (ranks - 1) / ranks * sum(layer.parameter_bytes for layer in profile.layers)] * ranks
 
 
 def _dag(layers: Layers, ranks: int, stage: int, bucket_bytes: int, algorithm: Algorithm) -> JobDag:

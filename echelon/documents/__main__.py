@@ -1,0 +1,9 @@
+"""Makes again all that is made in the documents, but for what is measured: `python -m echelon.documents`."""
+
+from __future__ import annotations
+
+from echelon.documents import experiment_figures, policy_pictures, topology_pages, workload_pictures
+
+if __name__ == "__main__":
+    for maker in (policy_pictures, topology_pages, workload_pictures, experiment_figures):
+        maker.main()
