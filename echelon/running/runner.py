@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import random
 import signal
 import subprocess
@@ -41,9 +40,7 @@ from echelonflow.records.progress import (
 from echelonflow.records.run_record import RunRecord
 from echelonflow.records.runs import save_runs
 from echelonflow.scheduling import policies, user_file
-from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.policies import Policy
-from echelonflow.scheduling.snapshot import Snapshot
 from results.folder import Summary, analyse
 from simulator.fluid import simulate
 from simulator.trace import simulate_trace
@@ -121,12 +118,7 @@ def _loaded(policy: str) -> Policy:
         return policies.load(policy)
     with deadline(policy):
         loaded = policies.load(policy)
-
-    def bounded(snapshot: Snapshot) -> Allocation:
-        with deadline(policy):
-            return loaded(snapshot)
-
-    return dataclasses.replace(loaded, _allocate=bounded)
+    return loaded.guarded(deadline)
 
 
 def _run_trace(
