@@ -259,7 +259,8 @@ def main(framework: str, folder: Path) -> None:
     runner.say(End())
     runner.expect(Event, "ended")
     left = retry(lambda: _no_flow_rules(network), controller)
-    runner.say(Begin("run1", "fair", "priority", 2, str(folder / "second.jsonl")))
+    (folder / "second").mkdir()
+    runner.say(Begin("run1", "fair", "priority", 2, str(folder / "second" / "decisions.jsonl")))
     runner.expect(Event, "begun")
     daemon.kill()
     lost = [runner.line.wait(LIMIT_S).detail for _ in network.switches]
