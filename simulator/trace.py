@@ -72,7 +72,7 @@ def warm_up() -> None:
 
 def _kernel(policy: Policy, realism: Realism) -> TraceKernel | None:
     """What ends a trace under this policy at once, if there is such a thing and it can be compiled."""
-    if not can_compile() or realism.decision_latency_s > 0:
+    if not can_compile() or realism.decision_latency_s > 0 or realism.burst_s > 0:
         return None
     kernel = policy.trace_kernel()
     if kernel is None or (kernel.tells_flows_apart and realism.folds(policy.enforcer)):
