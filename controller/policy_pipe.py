@@ -1,7 +1,7 @@
 """What goes through the pipes between the controller and the process of a user's policy: typed, written and read here.
 
-A frame is a length of 8 bytes and one record in MessagePack. It is data and nothing else: a user's code runs at the other
-end, so nothing that comes from there may be able to run here, as a pickle would be.
+A frame is a length of 8 bytes and one record in MessagePack. It is data and nothing else. A user's code runs at the
+other end, so nothing that comes from there may be able to run here, as a pickle would be.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ class Realism:
     of. A flow that no decision has reached yet waits, as the testbed's agents let it, or with `undecided="last-class"`
     takes what all others leave. Computations of training jobs end later than they would by an exponential time of mean
     `late_s`, drawn anew in every repeat. After an idle spell a link passes up to `burst_s` of its capacity at once
-    (`simulator.bursts`), as the testbed's links do by 2 to 20 ms: a flow ends by so much sooner, at most, for each spell
-    in which its whole path was idle. Raises InputError for values out of range.
+    (`simulator.bursts`), as the testbed's links do by 2 to 20 ms. A flow ends by so much sooner, at most, for each
+    spell in which its whole path was idle. Raises InputError for values out of range.
     """
 
     classes: int | None = None
