@@ -23,6 +23,7 @@ EXTRAS = {
         "types-tabulate>=0.9",
         "types-psutil",
         "import-linter>=2.0",
+        "prometheus-client>=0.20",
         "scapy>=2.5",
     ],
 }

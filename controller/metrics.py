@@ -1,6 +1,9 @@
 """Counts of what the controller does, and their text form for Prometheus.
 
 Text exposition format 0.0.4: `# HELP`, `# TYPE`, then `name{label="value"} number`, one a line.
+
+Written by hand: prometheus_client takes three times as long per request (170 against 50 us), on the thread that decides,
+and 70 ms of CPU at the start. Its parser reads this text in a test.
 """
 
 from __future__ import annotations

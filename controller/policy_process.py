@@ -6,15 +6,26 @@ How to wait for the process is the caller's to say: a decision must not stop the
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from controller.deadline import POLICY_DEADLINE_S
-from controller.policy_worker import HEADER, frame
+from controller.policy_pipe import (
+    HEADER,
+    Allocated,
+    Answer,
+    AskAllocation,
+    Failed,
+    Loaded,
+    LoadPolicy,
+    Request,
+    answer_length,
+    decode_answer,
+    frame,
+)
 from echelonflow.errors import InputError, PolicyError
 from echelonflow.scheduling import user_file
 from echelonflow.scheduling.allocation import Allocation
@@ -67,21 +78,23 @@ class PolicyProcess:
         os.close(answers)
         os.set_blocking(self._to, False)
         os.set_blocking(self._from, False)
-        answer = self._exchange(self._text, LOAD_LIMIT_S, wait, "loaded")
-        if answer[0] == "error":
-            self.close()
-            raise InputError(answer[1])
-        return answer[1], answer[2]
+        answer = self._exchange(LoadPolicy(self._text), LOAD_LIMIT_S, wait, "loaded")
+        if isinstance(answer, Loaded):
+            return answer.enforcer, answer.summary
+        self.close()
+        raise InputError(self._reason(answer))
 
     def allocate(self, snapshot: Snapshot) -> Allocation:
         """The policy's answer (PolicyError if it raises, is too slow, or its process ends)."""
         if self._process is None:
             raise PolicyError(f"policy {self._text}: its process has ended")
-        answer = self._exchange(snapshot, self._deadline_s, self._wait, "decided")
-        if answer[0] == "error":
-            raise PolicyError(answer[1])
-        _, rates_Bps, rank, valid_until_s = answer
-        return Allocation(rates_Bps, rank, valid_until_s)
+        answer = self._exchange(AskAllocation(snapshot), self._deadline_s, self._wait, "decided")
+        if isinstance(answer, Allocated):
+            return answer.allocation()
+        raise PolicyError(self._reason(answer))
+
+    def _reason(self, answer: Answer) -> str:
+        return answer.reason if isinstance(answer, Failed) else f"policy {self._text}: its answer is to no question"
 
     def close(self) -> None:
         """End the process, whatever it is doing; a call that waits for it raises PolicyError."""
@@ -98,7 +111,7 @@ class PolicyProcess:
             os.close(self._to)
             os.close(self._from)
 
-    def _exchange(self, body: Any, limit_s: float, wait: Wait, done: str) -> tuple[Any, ...]:
+    def _exchange(self, request: Request, limit_s: float, wait: Wait, done: str) -> Answer:
         """Send a request and return the answer; the process is killed if none comes in time."""
         until_s = time.monotonic() + limit_s
 
@@ -108,9 +121,12 @@ class PolicyProcess:
 
         self._waiting = True
         try:
-            self._write(frame(body), ready)
-            (length,) = HEADER.unpack(self._read(HEADER.size, ready))
-            answer: tuple[Any, ...] = pickle.loads(self._read(length, ready))  # noqa: S301 from our own child
+            self._write(frame(request), ready)
+            length = answer_length(self._read(HEADER.size, ready))
+            return decode_answer(self._read(length, ready))
+        except ValueError as error:
+            self._forget()
+            raise PolicyError(f"policy {self._text}: what its process says is no answer: {error}") from None
         except TimeoutError:
             self._forget()
             raise PolicyError(f"policy {self._text} had not {done} after {limit_s:g} s") from None
@@ -122,7 +138,6 @@ class PolicyProcess:
             raise
         finally:
             self._waiting = False
-        return answer
 
     def _write(self, data: bytes, ready: Ready) -> None:
         rest = memoryview(data)

@@ -1,62 +1,67 @@
 """The process that runs one policy of a user: `python -m controller.policy_worker IN OUT`, inherited pipes.
 
 It loads what it is told, then answers snapshots until the pipe ends. Whatever the user's code does, also in
-C and for ever, happens here and ends with a kill. Frames are an 8-byte length and a pickle.
+C and for ever, happens here and ends with a kill. What goes through the pipes is in `controller.policy_pipe`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import pickle
 import signal
-import struct
 import sys
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
+from controller.policy_pipe import (
+    HEADER,
+    Allocated,
+    Answer,
+    AskAllocation,
+    Failed,
+    Loaded,
+    LoadPolicy,
+    Request,
+    decode_request,
+    frame,
+)
 from echelonflow.errors import EchelonError
 from echelonflow.scheduling import kernels, policies
 
-HEADER = struct.Struct("!Q")
 _PR_SET_PDEATHSIG = 1
 
 
-def frame(body: Any) -> bytes:
-    """`body` as it goes through the pipe."""
-    data = pickle.dumps(body, pickle.HIGHEST_PROTOCOL)
-    return HEADER.pack(len(data)) + data
-
-
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer requests: first the policy's text, then snapshots; ("error", why) is the answer to what fails."""
-    policy = policies.load(_receive(requests))
-    if (
-        "echelonflow.scheduling.fill" in sys.modules
-    ):  # it shares our arithmetic: have that ready before a question with a deadline
+    """Load the policy that is named first, then answer questions; what fails is answered by why."""
+    named = _receive(requests)
+    assert isinstance(named, LoadPolicy)
+    policy = policies.load(named.text)
+    # If it shares our arithmetic, have that ready before a question with a deadline.
+    if "echelonflow.scheduling.fill" in sys.modules:
         kernels.warm_up()
-    _send(answers, ("loaded", policy.enforcer, policy.summary))
+    _send(answers, Loaded(policy.enforcer, policy.summary))
     while True:
-        snapshot = _receive(requests)
+        question = _receive(requests)
+        assert isinstance(question, AskAllocation)
         try:
-            found = policy(snapshot)
+            found = policy(question.snapshot)
             rates_Bps, rank = np.asarray(found.rates_Bps, np.float64), np.asarray(found.rank, np.int64)
-            answer: tuple[Any, ...] = ("allocation", rates_Bps, rank, float(found.valid_until_s))
+            answer: Answer = Allocated(rates_Bps, rank, float(found.valid_until_s))
         except EchelonError as error:
-            answer = ("error", str(error))
+            answer = Failed(str(error))
         _send(answers, answer)
 
 
-def _send(answers: BinaryIO, body: Any) -> None:
-    rest = memoryview(frame(body))
+def _send(answers: BinaryIO, answer: Answer) -> None:
+    rest = memoryview(frame(answer))
     while rest:
         rest = rest[answers.write(rest) :]
 
 
-def _receive(requests: BinaryIO) -> Any:
+def _receive(requests: BinaryIO) -> Request:
     (length,) = HEADER.unpack(_exactly(requests, HEADER.size))
-    return pickle.loads(_exactly(requests, length))  # noqa: S301 from the controller, through a private pipe
+    return decode_request(_exactly(requests, length))
 
 
 def _exactly(requests: BinaryIO, length: int) -> bytes:
@@ -76,7 +81,7 @@ def main(incoming: int, outgoing: int) -> None:
             serve(requests, answers)
         except EchelonError as error:
             with contextlib.suppress(OSError):
-                _send(answers, ("error", str(error)))
+                _send(answers, Failed(str(error)))
         except (EOFError, OSError):  # the controller has no more use for this policy
             pass
 

@@ -13,6 +13,8 @@ from echelonflow.records.run_record import DecisionRecord
 class RunLogs:
     """Both logs of one run, open from its begin to its end; every method may raise OSError.
 
+    `path` is that of the decisions, in a folder of the run's own.
+
     Decisions are written line by line, events are buffered: there are many more of them, and no decision may wait.
     """
 

@@ -142,10 +142,11 @@ def iteration_rows(
     """Completed iterations of all jobs. `predicted` are those of a fluid run of the same jobs and policy."""
     rows = []
     expected_s = {(row.job, row.iteration): row.duration_s for row in predicted}
+    finishes = _compute_finishes(record)
     for job in jobs:
         unavoidable_s = iteration_times_without_network(job.dag, job.iterations)
         start_s = job.start_s
-        for iteration, finish_s in enumerate(_iteration_ends(record, job)):
+        for iteration, finish_s in enumerate(_iteration_ends(finishes, job)):
             duration_s = finish_s - start_s
             rows.append(
                 IterationRow(
@@ -157,17 +158,22 @@ def iteration_rows(
     return rows
 
 
-def _iteration_ends(record: RunRecord, job: Job) -> list[float]:
-    """Last compute finish of each iteration, up to the first that is not complete."""
-    finishes: dict[int, list[float]] = defaultdict(list)
+def _compute_finishes(record: RunRecord) -> dict[tuple[str, int], list[float]]:
+    """When the computes of every (job, iteration) finished."""
+    found: dict[tuple[str, int], list[float]] = defaultdict(list)
     for compute in record.computes:
-        if compute.job == job.name:
-            finishes[compute.iteration].append(compute.finish_s)
+        found[compute.job, compute.iteration].append(compute.finish_s)
+    return found
+
+
+def _iteration_ends(finishes: Mapping[tuple[str, int], Sequence[float]], job: Job) -> list[float]:
+    """Last compute finish of each iteration, up to the first that is not complete."""
     ends = []
     for iteration in range(job.iterations):
-        if len(finishes[iteration]) < len(job.dag.computes):
+        mine = finishes.get((job.name, iteration), ())
+        if len(mine) < len(job.dag.computes):
             break
-        ends.append(max(finishes[iteration]))
+        ends.append(max(mine))
     return ends
 
 

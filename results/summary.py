@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from echelonflow.model.dag import Job
 from results.coflows import CoflowResult
 from results.columns import to_json
 from results.fidelity import Fidelity
-from results.metrics import RunRows
+from results.metrics import GroupRow, IterationRow, RunRows
 from results.statistics import Estimate, estimate
 
 
@@ -136,17 +137,19 @@ class Summary:
 
 def job_figures(rows: RunRows, jobs: Sequence[Job]) -> dict[str, JobFigures]:
     """The figures of every job of which the run with these rows completed an iteration."""
+    iterations: dict[str, list[IterationRow]] = defaultdict(list)
+    groups: dict[str, list[GroupRow]] = defaultdict(list)
+    for row in rows.iterations:
+        iterations[row.job].append(row)
+    for group_row in rows.groups:
+        groups[group_row.job].append(group_row)
     found = {}
     for job in jobs:
-        mine = [row for row in rows.iterations if row.job == job.name]
+        mine = iterations[job.name]
         if not mine:
             continue
         weight = {group.name: group.weight for group in job.dag.groups}
-        late = [
-            (row.tardiness_s, weight[row.group])
-            for row in rows.groups
-            if row.job == job.name and row.tardiness_s is not None
-        ]
+        late = [(row.tardiness_s, weight[row.group]) for row in groups[job.name] if row.tardiness_s is not None]
         found[job.name] = JobFigures(
             statistics.fmean(row.duration_s for row in mine),
             statistics.fmean(row.exposed_s for row in mine),

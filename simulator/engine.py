@@ -20,6 +20,7 @@ from echelonflow.model.arrays import Floats, Ints
 from echelonflow.scheduling.folding import UNDECIDED, fold
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
+from simulator.bursts import Bursts
 from simulator.flows import Flows, simultaneous_s
 from simulator.realism import Realism, leftovers, shared_by_class
 
@@ -74,6 +75,7 @@ class Engine:
         self._classes = realism.classes if realism.folds(policy.enforcer) else None
         self._ideal = self._classes is None and realism.decision_latency_s == 0
         self._flows = Flows()
+        self._bursts = Bursts(realism.burst_s) if realism.burst_s > 0 else None
         self._expires_s = math.inf
         self._on_their_way: deque[_Decision] = deque()
         self._idle = 0
@@ -128,6 +130,8 @@ class Engine:
         left = np.ones(len(self._flows), bool)
         left[empty] = False
         self._flows.keep(np.flatnonzero(left))
+        if self._bursts is not None and not len(self._flows):
+            self._bursts.idle(self.now_s)
         self._source.end(handle, start_s, self.now_s)
         return True
 
@@ -149,7 +153,7 @@ class Engine:
         self._expires_s = allocation.valid_until_s
         rates = _placed(allocation.rates_Bps, rows)
         if self._ideal:
-            flows.set_rates(rates)
+            self._set_rates(rates)
             return
         if self._classes is not None:
             in_force = flows.decided_class if rows is None else flows.decided_class[rows]
@@ -179,7 +183,7 @@ class Engine:
         undecided = np.isnan(flows.allowed_Bps)  # one that is held back is decided, and waits
         wait = self._realism.undecided == "wait"
         if self._classes is None and (wait or not undecided.any()):
-            flows.set_rates(np.where(undecided, 0.0, flows.allowed_Bps))
+            self._set_rates(np.where(undecided, 0.0, flows.allowed_Bps))
             return
         snapshot, rows = self._source.snapshot(flows, self.now_s)
         order = np.arange(len(flows)) if rows is None else rows
@@ -190,7 +194,16 @@ class Engine:
             rates = np.where(undecided, 0.0, flows.allowed_Bps)[order]
             unserved = np.flatnonzero(undecided[order])
             rates[unserved] = leftovers(snapshot, rates, unserved)
-        flows.set_rates(_placed(rates, rows))
+        self._set_rates(_placed(rates, rows))
+
+    def _set_rates(self, rates_Bps: Floats) -> None:
+        """Let every flow go at its rate from now on, after what its path lets pass at once."""
+        flows = self._flows
+        if self._bursts is not None:
+            snapshot, rows = self._source.snapshot(flows, self.now_s)
+            passed_bytes = self._bursts.passed(snapshot, rates_Bps if rows is None else rates_Bps[rows])
+            flows.remaining_bytes = flows.remaining_bytes - _placed(passed_bytes, rows)
+        flows.set_rates(rates_Bps)
 
     def _guard(self, *, only_expired: bool) -> None:
         """Raise RunError where decisions expire again and again and nothing moves."""

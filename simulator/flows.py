@@ -8,9 +8,7 @@ import numpy as np
 
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.scheduling.folding import UNDECIDED
-
-SIMULTANEOUS_S = 1e-9
-"""Flows that would end within this time of each other end together (rounding)."""
+from echelonflow.scheduling.trace_kernels import SIMULTANEOUS_S
 
 
 def simultaneous_s(now_s: float) -> float:

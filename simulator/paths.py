@@ -1,43 +1,16 @@
-"""Paths of many flows in compressed rows."""
+"""Which links the flows of a trace of Coflows take."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
 from echelonflow.errors import InputError
-from echelonflow.model.arrays import Ints
 from echelonflow.model.coflow_trace import CoflowTrace
 from echelonflow.model.network import Network
+from echelonflow.model.path_rows import PathRows
 
 
-@dataclass(frozen=True, eq=False)
-class Paths:
-    """Row i takes the links `link[start[i]:start[i + 1]]`."""
-
-    start: Ints
-    link: Ints
-
-    def of(self, rows: Ints) -> Paths:
-        """The paths of `rows`."""
-        begin = self.start[rows]
-        length = self.start[rows + 1] - begin
-        start = np.concatenate((np.zeros(1, np.int64), np.cumsum(length)))
-        return Paths(start, self.link[np.repeat(begin - start[:-1], length) + np.arange(start[-1])])
-
-    def distinct(self) -> tuple[Paths, Ints]:
-        """The different paths among the rows, and which of them each row is."""
-        length = np.diff(self.start)
-        table = np.full((len(length), int(length.max(initial=0))), -1, np.int64)
-        table[
-            np.repeat(np.arange(len(length)), length), np.arange(len(self.link)) - np.repeat(self.start[:-1], length)
-        ] = self.link
-        _, first, which = np.unique(table, axis=0, return_index=True, return_inverse=True)
-        return self.of(first), which.reshape(-1)
-
-
-def trace_paths(trace: CoflowTrace, network: Network) -> Paths:
+def trace_paths(trace: CoflowTrace, network: Network) -> PathRows:
     """The path of every flow of `trace`, in its order; InputError for ports that the network lacks."""
     ports = len(network.hosts)
     top = np.maximum(trace.src, trace.dst)
@@ -50,7 +23,7 @@ def trace_paths(trace: CoflowTrace, network: Network) -> Paths:
     paths = [_path(network, network.hosts[p // ports], network.hosts[p % ports]) for p in pair.tolist()]
     start = np.concatenate((np.zeros(1, np.int64), np.cumsum([len(path) for path in paths], dtype=np.int64)))
     link = np.array([hop for path in paths for hop in path], np.int64)
-    return Paths(start, link).of(which)
+    return PathRows(start, link).of(which)
 
 
 def _path(network: Network, src: str, dst: str) -> tuple[int, ...]:

@@ -30,7 +30,9 @@ class Realism:
     `enforcer="auto"` is the policy's own. A decision takes effect `decision_latency_s` after the snapshot it was made
     of. A flow that no decision has reached yet waits, as the testbed's agents let it, or with `undecided="last-class"`
     takes what all others leave. Computations of training jobs end later than they would by an exponential time of mean
-    `late_s`, drawn anew in every repeat. Raises InputError for values out of range.
+    `late_s`, drawn anew in every repeat. After an idle spell a link passes up to `burst_s` of its capacity at once
+    (`simulator.bursts`), as the testbed's links do by 2 to 20 ms. A flow ends by so much sooner, at most, for each
+    spell in which its whole path was idle. Raises InputError for values out of range.
     """
 
     classes: int | None = None
@@ -38,6 +40,7 @@ class Realism:
     enforcer: Enforcer = "auto"
     undecided: Literal["wait", "last-class"] = "wait"
     late_s: float = 0.0
+    burst_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.classes is not None and not 1 <= self.classes <= MAX_CLASSES:
@@ -46,6 +49,8 @@ class Realism:
             raise InputError(f"decision latency is {self.decision_latency_s} s; it is finite and not negative")
         if not (self.late_s >= 0 and math.isfinite(self.late_s)):
             raise InputError(f"late is {self.late_s} s; it is finite and not negative")
+        if not (self.burst_s >= 0 and math.isfinite(self.burst_s)):
+            raise InputError(f"burst is {self.burst_s} s; it is finite and not negative")
         if self.enforcer not in {"auto", "priority", "rate"}:
             raise InputError(f"enforcer is {self.enforcer!r}; it must be auto, priority or rate")
         if self.undecided not in {"wait", "last-class"}:

@@ -10,17 +10,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from echelonflow import plugins
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.coflow_trace import CoflowTrace, TraceRecord
 from echelonflow.model.network import Cable, Network
-from echelonflow.scheduling import user_file
+from echelonflow.model.path_rows import PathRows
+from echelonflow.scheduling import policies
+from echelonflow.scheduling.kernels import can_compile
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import CoflowTable, GroupTable, JobTable, Snapshot
+from echelonflow.scheduling.trace_kernels import TraceFlows, TraceKernel
 from simulator.engine import Engine
 from simulator.flows import Flows
-from simulator.jit import COMPILED
-from simulator.paths import Paths, trace_paths
+from simulator.paths import trace_paths
 from simulator.realism import EXACT, Realism
 
 KERNEL_FLOWS = 5000
@@ -48,7 +49,7 @@ def simulate_trace(
         engine = Engine(source, policy, realism)
         engine.run(on_progress)
         return source.record(policy.name, repeat, engine.events)
-    events = kernel(source)
+    events = source.run_kernel(kernel)
     record = source.record(policy.name, repeat, events)
     if on_progress is not None:
         on_progress(float(record.finish_s.max()))
@@ -61,23 +62,22 @@ def warm_up() -> None:
     trace = CoflowTrace(one, np.zeros(1), one, one, one + 1, np.ones(1))
     cables = (Cable("h1", "s1", 1e9), Cable("h2", "s1", 1e9))
     source = _TraceSource(trace, Network("two hosts", ("h1", "h2"), ("s1",), cables))
-    if COMPILED:
-        source.run_fair()
-        source.run_coflow()
+    if not can_compile():
+        return
+    for name in policies.names():
+        kernel = policies.load(name).trace_kernel()
+        if kernel is not None:
+            source.run_kernel(kernel)
 
 
-def _kernel(policy: Policy, realism: Realism) -> Callable[[_TraceSource], int] | None:
-    """What simulates a trace under this policy at once, if there is such a thing and it can be compiled."""
-    if not COMPILED or realism.decision_latency_s > 0 or user_file.is_named(policy.name):
+def _kernel(policy: Policy, realism: Realism) -> TraceKernel | None:
+    """What ends a trace under this policy at once, if there is such a thing and it can be compiled."""
+    if not can_compile() or realism.decision_latency_s > 0 or realism.burst_s > 0:
         return None
-    name, options = plugins.parse_call(policy.name)
-    if name == "fair":
-        return _TraceSource.run_fair  # in whatever class all flows are
-    varys = {"order": "sebf", "rates": "madd"}
-    chosen = {key: value for key, value in options.items() if key != "grouping"}  # a trace's Coflows are its groups
-    if name == "coflow" and {**varys, **chosen} == varys and not realism.folds(policy.enforcer):
-        return _TraceSource.run_coflow
-    return None
+    kernel = policy.trace_kernel()
+    if kernel is None or (kernel.tells_flows_apart and realism.folds(policy.enforcer)):
+        return None
+    return kernel
 
 
 class _TraceSource:
@@ -99,7 +99,7 @@ class _TraceSource:
         self._weight: Floats = trace.weight[by_arrival].astype(np.float64)
         self._arrival_s: Floats = trace.arrival_s[by_arrival].astype(np.float64)
         self._size_bytes: Floats = trace.size_bytes[self._trace_row].astype(np.float64)
-        self._paths: Paths = trace_paths(trace, network).of(self._trace_row)
+        self._paths: PathRows = trace_paths(trace, network).of(self._trace_row)
         self._alone_s = self._seconds_alone()
         self._ended_s: Floats = np.full(trace.flows, math.nan)
         self._latest_s: Floats = np.full(trace.coflows, -math.inf)
@@ -167,23 +167,12 @@ class _TraceSource:
             link_names=self._link_names,
         ), None
 
-    def run_fair(self) -> int:
-        """End all flows as `fair` lets them; returns the number of events."""
-        from simulator import fair_sharing  # loads the compiler
-
-        distinct, which = self._paths.distinct()
-        self._ended_s, events = fair_sharing.finish_times(
-            distinct, which, self._size_bytes, self._arrival_s, self._first, self._capacity_Bps
-        )
-        return events
-
-    def run_coflow(self) -> int:
-        """End all flows as `coflow` lets them; returns the number of events."""
-        from simulator import coflow_sharing  # loads the compiler
-
-        self._ended_s, events = coflow_sharing.finish_times(
+    def run_kernel(self, kernel: TraceKernel) -> int:
+        """End all flows as `kernel` lets them; returns the number of events."""
+        flows = TraceFlows(
             self._paths, self._size_bytes, self._first, self._arrival_s, self._id, self._weight, self._capacity_Bps
         )
+        self._ended_s, events = kernel.finish_times(flows)
         return events
 
     def record(self, policy: str, repeat: int, events: int) -> TraceRecord:

@@ -56,11 +56,11 @@ def stolen_share(a: Sample, b: Sample) -> float:
 def thread_share(a: Sample, b: Sample) -> float:
     """Share of one core that the busiest thread took between two samples."""
     used_s = max((spent_s - a.threads_s.get(thread, 0.0) for thread, spent_s in b.threads_s.items()), default=0.0)
-    return min(_share(used_s, b.at_s - a.at_s), 1.0)
+    return _share(used_s, b.at_s - a.at_s)
 
 
 def _share(part: float, whole: float) -> float:
-    return max(part, 0.0) / whole if whole > 0 else 0.0
+    return min(max(part, 0.0) / whole, 1.0) if whole > 0 else 0.0
 
 
 def summary(samples: Sequence[Sample]) -> Load:

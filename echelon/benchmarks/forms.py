@@ -80,8 +80,9 @@ def relative(values: Sequence[float], basis: Sequence[float]) -> tuple[float, fl
     return math.exp((found.low + found.high) / 2), math.exp(found.low), math.exp(found.high)
 
 
-def _words(option: str) -> list[str]:
-    return policies.options_of(DEFAULT)[option].split(" (default")[0].split("|")
+def _words(option: str) -> tuple[str, ...]:
+    (found,) = [each for each in policies.options(DEFAULT) if each.key == option]
+    return found.words
 
 
 def _figure(topology: str, name: str, scores: dict[str, list[Score]]) -> Figure:

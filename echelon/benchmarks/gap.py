@@ -9,10 +9,10 @@ policy's weighted sum of tardiness over the bound, less one; it counts what the 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from echelon.benchmarks import Figure, Say
-from echelon.study import measure
+from echelon.study import compare, measure
 from echelon.study.gaps import GOAL, gaps_of
 from results.statistics import estimate
 
@@ -30,12 +30,10 @@ def run(repeat: int, say: Say) -> list[Figure]:
     return figures(found)
 
 
-def figures(found: Sequence[Mapping[str, Sequence[float]]]) -> list[Figure]:
+def figures(found: Sequence[measure.Scores]) -> list[Figure]:
     """One figure for each policy, from the weighted sums of tardiness of every instance, and its bound."""
     shown = []
-    for name in found[0]:
-        if name == "bound":
-            continue
+    for name in compare.names(found):
         gaps = gaps_of(found, name)
         mean = estimate(gaps)
         assert mean is not None
@@ -44,6 +42,6 @@ def figures(found: Sequence[Mapping[str, Sequence[float]]]) -> list[Figure]:
         measured = (
             f"mean {statistics.fmean(gaps):.1%}{interval}, median {mean.median:.1%}, within {GOAL:.0%}: {near:.0%}"
         )
-        must = f"reported; goal: mean under {GOAL:.0%}" if name.startswith(measure.ECHELON) else "reported"
+        must = f"reported; goal: mean under {GOAL:.0%}" if measure.is_form(name) else "reported"
         shown.append(Figure(f"gap to the bound: {name}", measured, must, None))
     return shown

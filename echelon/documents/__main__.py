@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from echelon.documents import experiment_figures, policy_pictures, topology_pages, workload_pictures
+from echelon.documents import (
+    columns,
+    experiment_figures,
+    format_pages,
+    policy_pictures,
+    topology_pages,
+    workload_pictures,
+)
 
 if __name__ == "__main__":
-    for maker in (policy_pictures, topology_pages, workload_pictures, experiment_figures):
+    for maker in (policy_pictures, topology_pages, workload_pictures, format_pages, columns, experiment_figures):
         maker.main()

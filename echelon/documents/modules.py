@@ -14,6 +14,7 @@ from echelonflow.options import Option
 from traffic.workloads.collectives import Algorithm
 
 WIDTH = 140
+_MICROSECOND_S = 1e-6
 _ROW = re.compile(r"  (\S+) {2,}(\S.*)")
 _UNITS = {"_s": "time", "_bytes": "size", "_bps": "rate"}
 _WORDS = {int: "number", float: "number", bool: "true or false", str: "text"}
@@ -73,7 +74,7 @@ def default_in_words(option: Option) -> str:
     if value is None:
         return "optional"
     if option.unit == "_s":
-        return f"default {format_duration(value) if value else '0 s'}"
+        return f"default {_duration(value)}"
     if option.unit == "_bps":
         return f"default {format_rate(value)}"
     if option.unit == "_bytes":
@@ -82,3 +83,9 @@ def default_in_words(option: Option) -> str:
     if isinstance(value, bool):
         return f"default {str(value).lower()}"
     return f"default {value:.3g}" if isinstance(value, float) else f"default {value}"
+
+
+def _duration(value_s: float) -> str:
+    if 0 < value_s < _MICROSECOND_S:
+        return f"{value_s * 1e9:g} ns"
+    return format_duration(value_s) if value_s else "0 s"

@@ -88,10 +88,12 @@ class FluidSpec(BaseModel):
     decision_latency: str = "0 s"
     enforcer: Enforcer = "auto"
     undecided: Literal["wait", "last-class"] = "wait"
+    burst: str = "0 s"
 
     def realism(self) -> Realism:
-        """The simulator's parameters; InputError for a latency that is none."""
-        return Realism(self.classes, parse_duration_s(self.decision_latency), self.enforcer, self.undecided)
+        """The simulator's parameters; InputError for a latency or a burst that is none."""
+        latency_s, burst_s = parse_duration_s(self.decision_latency), parse_duration_s(self.burst)
+        return Realism(self.classes, latency_s, self.enforcer, self.undecided, burst_s=burst_s)
 
 
 class ExperimentSpec(BaseModel):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from echelon.study import measure, orders
+from echelon.study import flow_orders, measure
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Job, iteration_times_without_network
 from echelonflow.model.network import Network
@@ -107,16 +107,16 @@ def _tardiness_bound_s(jobs: Sequence[Job], network: Network, programs: int) -> 
 
 
 def _best_order(jobs: Sequence[Job], network: Network, most: int, say: Say) -> dict[str, Any] | None:
-    number, _ = orders.number_of_orders(jobs)
-    if not orders.flow_names(jobs) or number > most:
+    number, _ = flow_orders.number_of_orders(jobs)
+    if not flow_orders.flow_names(jobs) or number > most:
         return None
     say(f"trying all {number} orders of flows")
 
     def iteration_s(record: RunRecord) -> float:
         return measure.score(record, jobs).iteration_s
 
-    found = orders.best(jobs, network, orders.flow_orders(jobs), iteration_s)
-    record = simulate(jobs, network, orders.by_order(jobs, found.order))
+    found = flow_orders.best(jobs, network, flow_orders.all_of(jobs), iteration_s)
+    record = simulate(jobs, network, flow_orders.by_order(jobs, found.order))
     return {
         "iteration_s": found.value,
         "tardiness_s": measure.score(record, jobs).tardiness_s,

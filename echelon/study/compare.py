@@ -7,12 +7,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from echelon.study import measure
+from echelon.study.flow_orders import FlowOrder
+from echelon.study.measure import Schedule, Scores
 from echelonflow.errors import InputError
 from results.statistics import estimate
 
 Ratio = tuple[float, float, float]
-Scores = Mapping[str, Sequence[float]]
 TIE = 0.005
 """Iteration times closer than this, relative, are a tie."""
 SAME = 1e-4
@@ -32,8 +32,9 @@ def ratio(cases: Sequence[Scores], name: str, basis: str, place: int = 0) -> Rat
 
 
 def names(cases: Sequence[Scores]) -> list[str]:
-    """The policies and orders under which every one of `cases` was run, in the order of the first case."""
-    return [name for name in cases[0] if name != "bound" and all(name in case for case in cases)]
+    """The policies under which every one of `cases` was run, in the order of the first case."""
+    common = [name for name in cases[0] if all(name in case for case in cases)]
+    return [name for name in common if isinstance(name, str) and name != "bound"]
 
 
 @dataclass(frozen=True)
@@ -100,12 +101,14 @@ def agreement(cases: Sequence[Scores]) -> Agreement:
     return Agreement(shorter, equal, longer, best_is_best, len(cases), worst)
 
 
-def schedules_of(case: Scores) -> list[tuple[float, float]]:
+def schedules_of(
+    case: Mapping[Schedule, Sequence[float]] | Mapping[FlowOrder, Sequence[float]],
+) -> list[tuple[float, float]]:
     """(mean iteration time, sum of tardiness) of every schedule that was tried on a case."""
     return [(values[0], values[2]) for name, values in case.items() if name != "bound"]
 
 
-def loss_of_least_tardy(case: Scores) -> float:
+def loss_of_least_tardy(case: Mapping[Schedule, Sequence[float]] | Mapping[FlowOrder, Sequence[float]]) -> float:
     """How much longer the iterations of the least tardy schedule are than the shortest (0: they are the shortest).
 
     Among equally tardy schedules the one with the shortest iterations counts.
@@ -116,7 +119,6 @@ def loss_of_least_tardy(case: Scores) -> float:
     return chosen / min(long for long, _ in schedules) - 1
 
 
-def order_scores(case: Scores) -> dict[str, Sequence[float]]:
-    """The scores of all orders of flows of a tiny case, by the order in words."""
-    sign = measure.ORDER_SIGN
-    return {name[len(sign) :]: values for name, values in case.items() if name.startswith(sign)}
+def order_scores(case: Scores) -> dict[FlowOrder, list[float]]:
+    """The scores of all orders of flows of a tiny case."""
+    return {schedule: values for schedule, values in case.items() if not isinstance(schedule, str)}

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from echelon.cases.random_jobs import PATTERNS
 from echelon.study import compare, measure, prose
+from echelon.study.flow_orders import FlowOrder
 from echelon.study.gaps import GOAL, gaps_of
 from echelon.study.store import Measured
+from echelonflow import plugins
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Compute, Transfer
 from echelonflow.tables import markdown_table
 from results.pictures import study_plots
 from results.statistics import estimate
 
-Cases = Mapping[str, Sequence[compare.Scores]]
+Cases = Mapping[str, Sequence[measure.Scores]]
 """The scores of all measured cases, by section, in order of number."""
 
 LEAST_CASES = 2
@@ -60,7 +63,7 @@ def fewest(measured: Mapping[tuple[str, int], Measured], sections: Sequence[meas
 
 def _by_section(
     measured: Mapping[tuple[str, int], Measured], sections: Sequence[measure.Section]
-) -> dict[str, list[compare.Scores]]:
+) -> dict[str, list[measure.Scores]]:
     return {
         section.name: [
             measured[section.name, number].scores
@@ -133,14 +136,14 @@ def _families(cases: Cases) -> list[str]:
     return [name for name in cases if name not in apart]
 
 
-def _whole_jobs(cases: Cases) -> list[compare.Scores]:
+def _whole_jobs(cases: Cases) -> list[measure.Scores]:
     """All cases that were run under all compared policies, whatever their pattern."""
     return [scores for name in _families(cases) for scores in cases[name]]
 
 
-def _orders(cases: Sequence[compare.Scores]) -> list[str]:
+def _orders(cases: Sequence[measure.Scores]) -> list[str]:
     """The forms of EchelonFlow that these cases were run under."""
-    return [name for name in compare.names(cases) if name.startswith(measure.ECHELON)]
+    return [name for name in compare.names(cases) if measure.is_form(name)]
 
 
 def _roster(cases: Cases, picture: Path) -> str:
@@ -197,16 +200,15 @@ def _patterns(cases: Cases, picture: Path) -> str:
 
 def _order_of(form: str) -> str:
     """What tells a form of EchelonFlow apart."""
-    return form.partition("(")[2].partition(",")[0].removeprefix("order=") or "default"
+    return plugins.parse_call(form)[1].get("order", "default")
 
 
 def _why(cases: Cases) -> str:
     """Every order against Coflow properly grouped, by what competes."""
     kinds = {
-        "alone": [c for name, found in cases.items() if name.endswith(", alone") for c in found],
-        "beside its like": [c for name, found in cases.items() if name.endswith(", beside its like") for c in found],
-        "mixed": list(cases[measure.MIXED]),
-    }
+        company: [c for pattern in PATTERNS for c in cases.get(measure.family(pattern, company), ())]
+        for company in (measure.ALONE, measure.BESIDE_ITS_LIKE)
+    } | {"mixed": list(cases[measure.MIXED])}
     rows = []
     for form in (measure.GROUP, *_orders(cases[measure.MIXED])):
         rival = measure.COLLECTIVE
@@ -233,7 +235,7 @@ def _gaps(cases: Cases, picture: Path) -> str:
         near = sum(gap <= GOAL for gap in gaps) / len(gaps)
         average = f"{compare.mean_gap(found, name):.1%} [{mean.low:.1%}, {mean.high:.1%}]"
         rows.append((f"`{name}`", average, f"{mean.median:.1%}", f"{near:.0%}", f"{max(gaps):.0%}"))
-    forms = [name for name in names if name.startswith(measure.ECHELON)]
+    forms = [name for name in names if measure.is_form(name)]
     shown = dict.fromkeys(
         (forms[0], measure.default_form(), measure.LITERAL, measure.COLLECTIVE, measure.GROUP, "srpt", measure.FAIR)
     )
@@ -247,12 +249,11 @@ def _gaps(cases: Cases, picture: Path) -> str:
     return markdown_table(head, rows) + f"\n\n{note}\n\n![Gaps to the lower bound](results/{picture.name})"
 
 
-def _tiny(cases: Sequence[compare.Scores]) -> str:
+def _tiny(cases: Sequence[measure.Scores]) -> str:
     """Policies against the best of all orders of flows, and the best order against the bound."""
     best = [min(values[0] for values in compare.order_scores(case).values()) for case in cases]
     rows = []
-    names = [name for name in compare.names(cases) if not name.startswith(measure.ORDER_SIGN)]
-    for name in names:
+    for name in compare.names(cases):
         above = [case[name][0] / least - 1 for case, least in zip(cases, best, strict=True)]
         optimal = sum(a <= compare.SAME for a in above) / len(above)
         rows.append((sum(above) / len(above), f"`{name}`", f"{optimal:.0%}", f"{max(above):.1%}"))
@@ -285,7 +286,7 @@ def _property(cases: Cases, measured: Mapping[tuple[str, int], Measured], pictur
     return text + "\n\n### The smallest counterexample\n\n" + prose.SMALLEST + "\n\n" + _counterexample(measured)
 
 
-def _relative(cases: Sequence[compare.Scores]) -> list[tuple[float, float]]:
+def _relative(cases: Sequence[measure.Scores]) -> list[tuple[float, float]]:
     """(tardiness, iteration time) of every schedule, relative to the means of its case."""
     points = []
     for case in cases:
@@ -304,7 +305,7 @@ def _counterexample(measured: Mapping[tuple[str, int], Measured]) -> str:
             scores = compare.order_scores(known.scores)
             loss = compare.loss_of_least_tardy(scores)
             if loss > compare.SAME:
-                flows = len(next(iter(scores)).split("/")) - 1
+                flows = len(next(iter(scores)))
                 found.append((flows, -loss, number))
     if not found:
         return "None among these jobs: the least tardy order always had the shortest iterations."
@@ -327,9 +328,15 @@ def _counterexample(measured: Mapping[tuple[str, int], Measured]) -> str:
                 lines.append(f"    {job.name}: flow {step.name} of {size:.1f} ({due}){after}")
     for words, name in (("Least tardy", late), ("Shortest iteration", short)):
         long_s, _, late_s = scores[name]
-        lines.append(f"\n{words}: tardiness {late_s * 1e3:.1f}, mean iteration {long_s * 1e3:.1f}; order: {name}.")
+        lines.append(
+            f"\n{words}: tardiness {late_s * 1e3:.1f}, mean iteration {long_s * 1e3:.1f}; order: {_in_words(name)}."
+        )
     lines.append(f"\nThe least tardy order's iterations are {-loss:.1%} longer.")
     return "\n".join(lines)
+
+
+def _in_words(order: FlowOrder) -> str:
+    return ", ".join("/".join(flow) for flow in order)
 
 
 def _text(found: compare.Ratio) -> str:

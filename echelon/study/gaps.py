@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+
+from echelon.study.measure import Scores
 
 GOAL = 0.10
 """A policy is near the bound where its weighted sum of tardiness is so little above it."""
 
 
-def gaps_of(found: Sequence[Mapping[str, Sequence[float]]], name: str) -> list[float]:
+def gaps_of(found: Sequence[Scores], name: str) -> list[float]:
     """The policy's gap in every instance: 0.1 is 10 % above the bound."""
     return [scores[name][0] / scores["bound"][0] - 1 for scores in found]

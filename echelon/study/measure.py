@@ -13,15 +13,22 @@ from dataclasses import dataclass
 
 from echelon.cases import random_groups, random_jobs
 from echelon.cases.random_jobs import Case
-from echelon.study import orders
+from echelon.study import flow_orders
+from echelonflow import plugins
 from echelonflow.model.dag import Job
 from echelonflow.model.network import Network
+from echelonflow.options import Option
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import bounds, policies
 from results.metrics import group_rows, iteration_rows
 from simulator.fluid import simulate
 
 ITERATIONS = 2
+Schedule = str | flow_orders.FlowOrder
+"""A policy by name, or an order of flows."""
+Scores = dict[Schedule, list[float]]
+"""What was measured of one case: of each schedule, and under "bound" of what no scheduler can beat."""
+ALONE, BESIDE_ITS_LIKE = "alone", "beside its like"
 MIXED, GROUPS = "mixed", "groups"
 ONE_JOB, TWO_JOBS, TINY = "orders of one job", "orders of two jobs", "all orders of a tiny job"
 FAIR = "fair"
@@ -33,7 +40,6 @@ LITERAL = "echelonflow(order=tardiness,within=strict)"
 ORDERS = 12
 """Random orders of flows that are tried on a case."""
 TINY_FLOWS = 5
-ORDER_SIGN = "in order: "
 SAME_WITHOUT_WEIGHTS = ("weighted", "job-priority", "random-order")
 """Policies that need weights to mean anything, and one without meaning: not run on whole jobs."""
 BOUND_INTERVALS, BOUND_PROGRAMS = 100, 200
@@ -80,16 +86,24 @@ def run(jobs: Sequence[Job], network: Network, policy: str) -> Score:
 
 def forms() -> list[str]:
     """Every form of EchelonFlow, by all words of its options `order` and `within`: named in full, for defaults change."""
-    words = [policies.options_of(ECHELON)[option].split(" (default")[0].split("|") for option in ("order", "within")]
-    return [f"{ECHELON}(order={order},within={within})" for order, within in itertools.product(*words)]
+    options = _options(ECHELON)
+    words = itertools.product(options["order"].words, options["within"].words)
+    return [f"{ECHELON}(order={order},within={within})" for order, within in words]
 
 
 def default_form() -> str:
     """The form that `echelonflow` without options is, named in full."""
-    defaults = [
-        policies.options_of(ECHELON)[option].partition("(default ")[2].rstrip(")") for option in ("order", "within")
-    ]
-    return "{}(order={},within={})".format(ECHELON, *defaults)
+    options = _options(ECHELON)
+    return f"{ECHELON}(order={options['order'].default},within={options['within'].default})"
+
+
+def _options(policy: str) -> dict[str, Option]:
+    return {option.key: option for option in policies.options(policy)}
+
+
+def is_form(policy: str) -> bool:
+    """Whether a policy is a form of EchelonFlow."""
+    return plugins.parse_call(policy)[0] == ECHELON
 
 
 def roster() -> list[str]:
@@ -98,8 +112,8 @@ def roster() -> list[str]:
     for name in policies.names():
         if name in (FAIR, ECHELON):
             continue
-        grouping = policies.options_of(name).get("grouping")
-        found += [name] if grouping is None else [f"{name}(grouping={word})" for word in ("collective", "group")]
+        grouping = _options(name).get("grouping")
+        found += [name] if grouping is None else [f"{name}(grouping={word})" for word in grouping.words]
     return [*found, *forms()]
 
 
@@ -108,7 +122,11 @@ def compared() -> list[str]:
 
     Paced forms are compared on random groups, where bounds are tighter, and by `echelon bench forms`.
     """
-    return [name for name in roster() if "within=paced" not in name and name not in SAME_WITHOUT_WEIGHTS]
+    return [
+        name
+        for name in roster()
+        if plugins.parse_call(name)[1].get("within") != "paced" and name not in SAME_WITHOUT_WEIGHTS
+    ]
 
 
 @dataclass(frozen=True)
@@ -118,20 +136,25 @@ class Section:
     name: str
     cases: int
     draw: Callable[[int], Case]
-    measure: Callable[[Case], dict[str, list[float]]]
+    measure: Callable[[Case], Scores]
 
 
 def sections(scale: float = 1.0) -> Iterator[Section]:
     """All families: each pattern alone and beside its like, all mixed, groups alone, and those of Property 1."""
     for pattern in random_jobs.PATTERNS:
-        for jobs, words in ((1, "alone"), (2, "beside its like")):
-            name = f"{pattern}, {words}"
+        for jobs, company in ((1, ALONE), (2, BESIDE_ITS_LIKE)):
+            name = family(pattern, company)
             yield Section(name, _count(8, scale), _Drawer(name, (pattern,), jobs), measure)
     yield Section(MIXED, _count(40, scale), _Drawer(MIXED, (), 0), measure)
     yield Section(GROUPS, _count(200, scale), groups_case, measure_groups)
     yield Section(ONE_JOB, _count(20, scale), _Drawer(ONE_JOB, (), 1), measure_orders)
     yield Section(TWO_JOBS, _count(20, scale), _Drawer(TWO_JOBS, (), 2), measure_orders)
     yield Section(TINY, _count(20, scale), tiny_case, measure_all_orders)
+
+
+def family(pattern: str, company: str) -> str:
+    """The section of a pattern's cases, each in that company."""
+    return f"{pattern}, {company}"
 
 
 def _count(cases: int, scale: float) -> int:
@@ -153,9 +176,9 @@ class _Drawer:
         )
 
 
-def measure(case: Case) -> dict[str, list[float]]:
+def measure(case: Case) -> Scores:
     """Scores of `case` under each policy, and under "bound" the least mean iteration time of any scheduler."""
-    found = {name: run(case.jobs, case.network, name).to_list() for name in compared()}
+    found: Scores = {name: run(case.jobs, case.network, name).to_list() for name in compared()}
     found["bound"] = [bounds.iteration_bound(case.jobs, case.network).mean_s]
     return found
 
@@ -165,9 +188,9 @@ def groups_case(number: int) -> Case:
     return random_groups.draw(random.Random(f"study/groups/{number}"), random_groups.TOPOLOGIES[number % 2])
 
 
-def measure_groups(case: Case) -> dict[str, list[float]]:
+def measure_groups(case: Case) -> Scores:
     """Weighted sum of tardiness of `case` under each policy, and under "bound" the least of any scheduler."""
-    found = {name: [_tardiness_s(case, name)] for name in roster()}
+    found: Scores = {name: [_tardiness_s(case, name)] for name in roster()}
     flows = bounds.of_jobs(case.jobs, case.network)
     least = min(values[0] for values in found.values())
     bound = bounds.sum_of_tardiness(flows, BOUND_INTERVALS, programs=BOUND_PROGRAMS, enough_s=least)
@@ -175,20 +198,21 @@ def measure_groups(case: Case) -> dict[str, list[float]]:
     return found
 
 
-def measure_orders(case: Case) -> dict[str, list[float]]:
+def measure_orders(case: Case) -> Scores:
     """Scores under some policies and `ORDERS` random orders of flows."""
     rng = random.Random(case.words)
-    names = orders.flow_names(case.jobs)
-    found = {name: run(case.jobs, case.network, name).to_list() for name in (FAIR, COLLECTIVE, GROUP, default_form())}
+    names = flow_orders.flow_names(case.jobs)
+    compared_with = (FAIR, COLLECTIVE, GROUP, default_form())
+    found: Scores = {name: run(case.jobs, case.network, name).to_list() for name in compared_with}
     for number in range(ORDERS):
         rng.shuffle(names)
         found[f"order {number}"] = run_order(case, names).to_list()
     return found
 
 
-def run_order(case: Case, order: Sequence[orders.FlowName]) -> Score:
+def run_order(case: Case, order: Sequence[flow_orders.FlowName]) -> Score:
     """Simulate `case` with its flows served in `order`."""
-    return score(simulate(case.jobs, case.network, orders.by_order(case.jobs, order)), case.jobs)
+    return score(simulate(case.jobs, case.network, flow_orders.by_order(case.jobs, order)), case.jobs)
 
 
 def tiny_case(number: int) -> Case:
@@ -197,15 +221,15 @@ def tiny_case(number: int) -> Case:
     while True:
         pattern = rng.choice(("pipeline", "1f1b", "gpipe", "data-parallel", "layered"))
         case = random_jobs.draw(rng, "one-link", [pattern], 1, 1)
-        if 3 <= len(orders.flow_names(case.jobs)) <= TINY_FLOWS:
+        if 3 <= len(flow_orders.flow_names(case.jobs)) <= TINY_FLOWS:
             return case
 
 
-def measure_all_orders(case: Case) -> dict[str, list[float]]:
+def measure_all_orders(case: Case) -> Scores:
     """Scores under every order of flows, under the policies that are compared, and the bound on iterations."""
     found = measure(case)
-    for order in orders.flow_orders(case.jobs):
-        found[ORDER_SIGN + ", ".join("/".join(name) for name in order)] = run_order(case, order).to_list()
+    for order in flow_orders.all_of(case.jobs):
+        found[order] = run_order(case, order).to_list()
     return found
 
 

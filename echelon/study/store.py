@@ -10,12 +10,12 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import echelonflow
 import simulator
 from echelon import cases
-from echelon.study.measure import Section
+from echelon.study.measure import Scores, Section
 from echelonflow.errors import InputError
 
 Say = Callable[[str], None]
@@ -34,7 +34,19 @@ class Measured:
     words: str
     code: str
     """Digest of the code that measured it."""
-    scores: dict[str, list[float]]
+    scores: Scores
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON, where an order of flows cannot be a key."""
+        by_policy = {name: values for name, values in self.scores.items() if isinstance(name, str)}
+        orders = [[order, values] for order, values in self.scores.items() if not isinstance(order, str)]
+        return {**vars(self), "scores": by_policy, "orders": orders}
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> Measured:
+        """What `to_dict` gave (TypeError, ValueError or KeyError where it is something else)."""
+        orders = {tuple((job, flow) for job, flow in order): values for order, values in data.pop("orders")}
+        return Measured(**{**data, "scores": {**data["scores"], **orders}})
 
 
 def code_digest() -> str:
@@ -54,9 +66,9 @@ def load(path: Path) -> dict[tuple[str, int], Measured]:
         return found
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
-            case = Measured(**json.loads(line))
-        except (ValueError, TypeError) as error:
-            raise InputError(f"{path}, line {number}: is not a measured case ({error}); remove the line") from None
+            case = Measured.from_dict(json.loads(line))
+        except (ValueError, TypeError, KeyError) as error:
+            raise InputError(f"{path}, line {number}: is not a measured case ({error!r}); remove the line") from None
         found[case.section, case.number] = case
     return found
 
@@ -82,7 +94,7 @@ def collect(
         while done < len(wanted) and time.monotonic() - begun_s < limit_s:
             turn = wanted[done : done + max(workers, 1) * _CASES_AT_ONCE]
             for section, number, words, scores in pool.map(_measure, turn):
-                file.write(json.dumps(vars(Measured(section, number, words, digest, scores))) + "\n")
+                file.write(json.dumps(Measured(section, number, words, digest, scores).to_dict()) + "\n")
             file.flush()
             done += len(turn)
             now_s = time.monotonic()
@@ -92,7 +104,7 @@ def collect(
     return len(wanted) - done
 
 
-def _measure(task: tuple[Section, int]) -> tuple[str, int, str, dict[str, list[float]]]:
+def _measure(task: tuple[Section, int]) -> tuple[str, int, str, Scores]:
     section, number = task
     case = section.draw(number)
     return section.name, number, case.words, section.measure(case)

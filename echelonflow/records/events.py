@@ -7,19 +7,15 @@ log holds everything that a decision depends on: also the answers of policies in
 
 from __future__ import annotations
 
-import base64
 import math
-import typing
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import numpy as np
 
 from echelonflow.codec import Log
 from echelonflow.errors import InputError
-from echelonflow.model.arrays import Floats, Ints
+from echelonflow.model.arrays import Floats, Ints, array_from_data, array_to_data
 from echelonflow.model.network import Network
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.wire.messages import Message
@@ -202,20 +198,6 @@ def _events(lines: Iterator[Opening | Handled], path: Path) -> Iterator[Handled]
         yield line
 
 
-def _array_to_text(value: Any) -> str:
-    """An array's bytes as text: exact, and cheaper than its numbers in words."""
-    if isinstance(value, np.ndarray):
-        return base64.b64encode(value.astype("<f8" if value.dtype.kind == "f" else "<i8").tobytes()).decode()
-    raise NotImplementedError(type(value).__name__)
-
-
-def _array_from_text(kind: Any, value: Any) -> Any:
-    if typing.get_origin(kind) is not np.ndarray or not isinstance(value, str):
-        raise NotImplementedError(str(kind))
-    array: Any = np.frombuffer(base64.b64decode(value, validate=True), "<f8" if kind == Floats else "<i8").copy()
-    return array
-
-
 _LOG: Log[Opening | Handled] = Log(
-    "echelon-events", 1, Opening | Handled, to_text=_array_to_text, from_text=_array_from_text
+    "echelon-events", 1, Opening | Handled, to_text=array_to_data, from_text=array_from_data
 )

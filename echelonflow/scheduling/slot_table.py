@@ -13,7 +13,7 @@ from echelonflow.model.arrays import Ints
 FIRST_ROWS = 64
 
 
-class Table:
+class SlotTable:
     """Named columns; a row that was handed out ("slot") keeps its number until it is given back.
 
     `columns` maps names to types of elements. An array got by name is the column itself, until the table grows:
@@ -56,7 +56,7 @@ class Table:
         self._free.extend(slots)
 
 
-class Paths:
+class PathNumbers:
     """Paths by number, each kept once however many flows take it."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.model.network import Network
 from echelonflow.scheduling.group_info import INDEX_BITS, FlowInfo, GroupInfo, group_info
-from echelonflow.scheduling.slot_table import Paths, Pool, Table
+from echelonflow.scheduling.slot_table import PathNumbers, Pool, SlotTable
 from echelonflow.scheduling.snapshot import CoflowTable, GroupTable, JobTable, Snapshot
 from echelonflow.wire.messages import Declare, FlowDeclaration
 
@@ -82,7 +82,7 @@ class GroupRun:
 
 
 @dataclass(slots=True)
-class CoflowRun:
+class CoflowIteration:
     """One Coflow in one iteration, kept until its groups have finished."""
 
     slot: int
@@ -108,19 +108,19 @@ class SchedulerState:
         self.network = network
         self._capacity_Bps: Floats = np.array(network.capacity_Bps, np.float64)
         self._link_names = tuple(link.name for link in network.links)
-        self._paths = Paths()
+        self._paths = PathNumbers()
         self._pending = Pool()
         self._groups: dict[tuple[str, str], GroupInfo] = {}
         self._declared: dict[tuple[str, str], FlowInfo] = {}
         self._jobs: dict[str, JobInfo] = {}
         self._runs: dict[tuple[str, int, str], GroupRun] = {}
-        self._coflows: dict[tuple[str, int, str], CoflowRun] = {}
+        self._coflows: dict[tuple[str, int, str], CoflowIteration] = {}
         self._slot_of: dict[FlowKey, int] = {}
         self._key_of: dict[int, FlowKey] = {}
-        self._job_table = Table(JOB_COLUMNS)
-        self._run_table = Table(RUN_COLUMNS)
-        self._coflow_table = Table(COFLOW_COLUMNS)
-        self._flow_table = Table(FLOW_COLUMNS)
+        self._job_table = SlotTable(JOB_COLUMNS)
+        self._run_table = SlotTable(RUN_COLUMNS)
+        self._coflow_table = SlotTable(COFLOW_COLUMNS)
+        self._flow_table = SlotTable(FLOW_COLUMNS)
         self._in_order: Ints = np.zeros(0, np.int64)
         """Slots of the flows in order of their ids, as of when they were last put in order."""
         self._ids: Ints = np.zeros(0, np.int64)
@@ -333,12 +333,12 @@ class SchedulerState:
         head_s: Floats = self._run_table["head_s"][slots]
         return np.where(head_s < math.inf, head_s, self._run_table["earliest_s"][slots])
 
-    def _id_of(self, table: Table, slots: Ints) -> Ints:
+    def _id_of(self, table: SlotTable, slots: Ints) -> Ints:
         places: Ints = self._job_table["place"][table["job"][slots]]
         ids: Ints = (places << (ITERATION_BITS + INDEX_BITS)) | table["in_job"][slots]
         return ids
 
-    def _in_flight(self, table: Table, of_flow: Ints) -> tuple[Ints, Ints]:
+    def _in_flight(self, table: SlotTable, of_flow: Ints) -> tuple[Ints, Ints]:
         """Slots of a table that have flows in flight, in order of ids; and of each flow the row it has among them."""
         slots = np.flatnonzero(table["active"])
         slots = slots[np.argsort(self._id_of(table, slots), kind="stable")]
@@ -409,7 +409,7 @@ class SchedulerState:
                     arrival_s=math.inf,
                     finished_bytes=0.0,
                 )
-                self._coflows[key] = CoflowRun(slot)
+                self._coflows[key] = CoflowIteration(slot)
             self._coflows[key].groups += 1
             run.coflows[name] = self._coflows[key].slot
         return run.coflows[name]

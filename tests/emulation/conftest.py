@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from echelonflow.scheduling.kernels import PLAIN_VARIABLE
 from testbed import world
 from tests.waiting import ending, started
 
@@ -47,12 +49,16 @@ def echelon(*arguments, code=0) -> str:
     return done.stdout + done.stderr
 
 
-def echelon_run(*arguments):
-    """A context manager of `echelon run ...` as a child process, ended in any case, and its world with it."""
+def echelon_run(*arguments, compiled=False):
+    """A context manager of `echelon run ...` as a child process, ended in any case, and its world with it.
+
+    Without compiled loops it decides the same, and starts two seconds sooner.
+    """
     # Tests that a shell runs in the background are deaf to Ctrl-C, and so would be what they start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     argv = [*ECHELON, "run", *map(str, arguments)]
-    return started(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    env = os.environ if compiled else {**os.environ, PLAIN_VARIABLE: "1"}
+    return started(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
 
 
 def output_of_world(argv, log, limit_s=90.0) -> str:

@@ -23,6 +23,7 @@ from controller.launch import controller_argv
 from echelonflow.model import topologies
 from echelonflow.model.addressing import dpid, host_address, switch_ports
 from echelonflow.records.network_file import write_network
+from echelonflow.scheduling.kernels import PLAIN_VARIABLE
 from echelonflow.wire import unix_socket
 from echelonflow.wire.classes import dscp_of_class
 from echelonflow.wire.declare import DATA_PORT, FIRST_SOURCE_PORT
@@ -232,7 +233,7 @@ def main(framework: str, folder: Path) -> None:
     path = deep / "control.sock"
     write_network(folder / "network.json", network)
     argv = controller_argv(framework, folder / "network.json", path, folder / "controller.log")
-    controller = subprocess.Popen([sys.executable, *argv])
+    controller = subprocess.Popen([sys.executable, *argv], env={**os.environ, PLAIN_VARIABLE: "1"})
     daemon = start_switches(network, switch_folder)
     start_hosts(network)
     runner = Client(path, "runner", "", controller)
@@ -259,7 +260,8 @@ def main(framework: str, folder: Path) -> None:
     runner.say(End())
     runner.expect(Event, "ended")
     left = retry(lambda: _no_flow_rules(network), controller)
-    runner.say(Begin("run1", "fair", "priority", 2, str(folder / "second.jsonl")))
+    (folder / "second").mkdir()
+    runner.say(Begin("run1", "fair", "priority", 2, str(folder / "second" / "decisions.jsonl")))
     runner.expect(Event, "begun")
     daemon.kill()
     lost = [runner.line.wait(LIMIT_S).detail for _ in network.switches]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import struct
 import subprocess
@@ -21,6 +22,7 @@ from mininet.log import setLogLevel
 from controller import client
 from controller.launch import controller_argv
 from echelonflow.errors import RunError
+from echelonflow.scheduling.kernels import PLAIN_VARIABLE
 from echelonflow.wire.messages import Decide, Declare, FlowDeclaration, Ready, Release, Start
 from examples.plain_mininet import make
 from testbed import world
@@ -130,7 +132,7 @@ def main(framework, folder):
     addresses = {f"h{i}": f"10.0.0.{i}" for i in range(1, 5)}
     (folder / "hosts.json").write_text(json.dumps({"rate": "100 Mbit/s", "hosts": addresses}))
     argv = [*controller_argv(framework, None, path, folder / "controller.log"), "--hosts", str(folder / "hosts.json")]
-    controller = subprocess.Popen([sys.executable, *argv])
+    controller = subprocess.Popen([sys.executable, *argv], env={**os.environ, PLAIN_VARIABLE: "1"})
     with contextlib.ExitStack() as stack:
         # Segmentation offload off: the example is plain Mininet, which does not know of it.
         ovs = stack.enter_context(PrivateOpenVSwitch(folder, folder, "auto", tso=False))

@@ -9,7 +9,9 @@ import sys
 
 import pytest
 
+from controller import replay_log
 from controller.launch import FRAMEWORKS
+from echelonflow.records.decisions import read_decisions
 from echelonflow.wire.classes import CONTROL_CLASS, DEFAULT_CLASS, dscp_of_class
 from tests.emulation.controller_world import FLOWS
 from tests.waiting import end_of, started
@@ -55,11 +57,17 @@ def test_rules_sit_at_the_edge_of_the_source_and_go_with_the_run(world):
 
 def test_every_decision_is_logged(world):
     _, folder = world
-    decisions = [json.loads(line) for line in (folder / "decisions.jsonl").read_text().splitlines()]
+    decisions = read_decisions(folder / "decisions.jsonl")
     assert len(decisions) == FLOWS  # a finish leaves no flow, so nothing to decide
-    assert [d["changed"][0][:3] for d in decisions] == [["job", 0, f"f{i}"] for i in range(FLOWS)]
-    assert all(0 < d["policy_ms"] < d["total_ms"] for d in decisions)
-    assert (folder / "second.jsonl").read_text() == ""
+    assert [decision.changed[0][:3] for decision in decisions] == [("job", 0, f"f{i}") for i in range(FLOWS)]
+    assert all(0 < decision.policy_ms < decision.total_ms for decision in decisions)
+    assert read_decisions(folder / "second" / "decisions.jsonl") == []
+
+
+def test_its_events_are_replayed_to_the_same_decisions(world):
+    _, folder = world
+    decisions = read_decisions(folder / "decisions.jsonl")
+    assert replay_log.difference(decisions, replay_log.replay(folder / "events.jsonl")) is None
 
 
 def test_the_loss_of_switches_is_told_and_the_controller_ends_cleanly(world):

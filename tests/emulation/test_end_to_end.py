@@ -9,6 +9,7 @@ import signal
 
 import pytest
 
+from echelonflow.records.decisions import read_decisions
 from testbed.processes import alive, descendants
 from tests.emulation.conftest import CSV_COLUMNS, SHORT_PIPELINE, echelon, echelon_run, own_interfaces
 from tests.waiting import end_of, wait_until
@@ -16,11 +17,11 @@ from tests.waiting import end_of, wait_until
 pytestmark = pytest.mark.emulation
 
 
-def carried_out(folder, text, *options):
+def carried_out(folder, text, *options, compiled=False):
     """An experiment that has run to its end in `folder`: the run's folder, and the exit code."""
     experiment, out = folder / "experiment.yaml", folder / "out"
     experiment.write_text(text)
-    with echelon_run(experiment, "--out", out, *options) as process:
+    with echelon_run(experiment, "--out", out, *options, compiled=compiled) as process:
         code, stdout, stderr = end_of(process, 180, [out / "logs"])
     assert code in (0, 3), stdout + stderr
     return out, code
@@ -28,8 +29,8 @@ def carried_out(folder, text, *options):
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
-    """The short pipeline under three policies, on Ryu."""
-    return carried_out(tmp_path_factory.mktemp("ryu"), SHORT_PIPELINE, "--framework", "ryu")
+    """The short pipeline under three policies, on Ryu, with compiled loops."""
+    return carried_out(tmp_path_factory.mktemp("ryu"), SHORT_PIPELINE, "--framework", "ryu", compiled=True)
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +131,7 @@ def test_a_policy_is_swapped_while_flows_are_in_flight(tmp_path):
     experiment.write_text(SHORT_PIPELINE.replace("800 ms", "3 s"))
     with echelon_run(experiment, "--out", out, "--policy", "coflow(grouping=group)") as process:
         decisions = out / "raw" / "coflow-grouping-group-r0" / "decisions.jsonl"
-        wait_until(lambda: lines(decisions) >= 2, 90, "two decisions", process, [out / "logs"])
+        wait_until(lambda: len(read_decisions(decisions)) >= 2, 90, "two decisions", process, [out / "logs"])
         assert "coflow(grouping=group)" in echelon("status", "--at", out)
         assert "in force: echelonflow" in echelon("policy", "echelonflow", "--at", out)
         bad = tmp_path / "bad.py"
@@ -139,13 +140,8 @@ def test_a_policy_is_swapped_while_flows_are_in_flight(tmp_path):
         assert "echelonflow" in echelon("status", "--at", out)
         code, stdout, stderr = end_of(process, 90, [out / "logs"])
     assert code in (0, 3), stdout + stderr
-    swap = next(d for line in decisions.read_text().splitlines() if "policy" in (d := json.loads(line))["trigger"])
-    assert {mark for *_, mark, _ in swap["changed"]} != {48}, "the order of EchelonFlow was not enforced at once"
-
-
-def lines(path):
-    """How many lines a file has, which may not be there yet."""
-    return len(path.read_text().splitlines()) if path.exists() else 0
+    swap = next(decision for decision in read_decisions(decisions) if "policy" in decision.trigger)
+    assert {mark for *_, mark, _ in swap.changed} != {48}, "the order of EchelonFlow was not enforced at once"
 
 
 def running(process, part):
@@ -158,7 +154,7 @@ def test_a_part_that_dies_ends_the_run_with_a_reason(short_pipeline, tmp_path, v
     out = tmp_path / "out"
     with echelon_run(short_pipeline, "--out", out, "--policy", "fair") as process:
         decisions = out / "raw" / "fair-r0" / "decisions.jsonl"
-        wait_until(lambda: lines(decisions), 90, "flows in flight", process, [out / "logs"])
+        wait_until(lambda: read_decisions(decisions), 90, "flows in flight", process, [out / "logs"])
         os.kill(running(process, victim), signal.SIGKILL)
         code, _, stderr = end_of(process, 60, [out / "logs"])  # it says within 10 s; a busy machine may need more
     assert code == 1, stderr

@@ -13,6 +13,7 @@ import msgspec
 
 from echelonflow.model import addressing
 from echelonflow.model.topologies import leaf_spine, single_switch
+from echelonflow.records.folder import RunFolder
 from echelonflow.wire.classes import dscp_of_class
 from testbed import socket_buffers, world
 from testbed.calibrate import MAX_ERROR
@@ -135,7 +136,9 @@ def classes(folder):
     """Two senders, one receiver: a high class against a low one; what counters, captures and load say of it."""
     network = single_switch.build(hosts=3, rate_bps=50e6)
     with emulated(folder, network) as net:
-        capture = PacketCapture(net, ["h1", "h2", "h3"], folder, "strict")
+        files = RunFolder(folder)
+        files.pcap.mkdir()
+        capture = PacketCapture(net, ["h1", "h2", "h3"], files, "strict")
         load = LoadSampler(net.ovs.vswitchd_pid)
         before = net.class_counters()
         end_s = time.monotonic() + 2.0
@@ -155,9 +158,9 @@ def classes(folder):
         after = net.class_counters()
         return {
             "received": received,
-            "sent": {i: {c: after[i][c]["bytes"] - before[i][c]["bytes"] for c in after[i]} for i in sorted(after)},
-            "load": load.stop(),
-            "captures": capture.stop(),
+            "sent": {i: {c: after[i][c].bytes - before[i][c].bytes for c in after[i]} for i in sorted(after)},
+            "load": msgspec.to_builtins(load.stop()),
+            "captures": msgspec.to_builtins(capture.stop()),
             "capacity_Bps": network.capacity_Bps[0],
         }
 

@@ -4,39 +4,19 @@ from __future__ import annotations
 
 import gzip
 import json
+import tempfile
+from pathlib import Path
 
+from echelon.experiment.import_jobs import GIVEN
+from echelonflow.options import bind
+from traffic.workloads import formats
 from traffic.workloads.formats import _chakra_messages as chakra
 from traffic.workloads.formats._chakra_messages import Node
 
-ASTRA = """\
-HYBRID_TRANSFORMER	model_parallel_NPU_group: 2
-2
-embedding	-1	1000	ALLGATHER	4096	0	NONE	0	10	NONE	0	5
-dense	-1	2000	NONE	0	3000	ALLREDUCE	1024	4000	ALLREDUCE	2048	5
-"""
-
-SIMAI = """\
-HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 2 pp: 2 vpp: 1 ga: 1 all_gpus: 16 checkpoints: 0 \
-checkpoint_initiates: 0 pp_comm 512
-3
-attention	-1	100	ALLREDUCE	4096	200	ALLREDUCE	4096	300	NONE	0	0
-moe	-1	100	ALLTOALL_EP	8192	200	ALLTOALL_EP	8192	300	NONE	0	0
-grads	-1	1	NONE	0	1	NONE	0	1	REDUCESCATTER_DP_EP	1600	100
-"""
-
-PIPEDREAM = """\
-node1 -- Input -- forward_compute_time=9.000, backward_compute_time=0.000, activation_size=600.0, parameter_size=0.000
-node2 -- Conv2d(3, 64) -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=1000.0, parameter_size=400.000
-node3 -- ReLU -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=[500.0; 20.0], parameter_size=0.000
-node4 -- Linear -- forward_compute_time=3.000, backward_compute_time=6.000, activation_size=40.0, parameter_size=8000.000
-	node1 -- node2
-	node2 -- node3
-	node2 -- node4
-	node3 -- node4
-"""
-
-FACEBOOK = "4 3\n7 0 2 0 1 2 2:3 3:1\n8 1000 1 0 2 0:5 1:0.5\n9 1000 2 2 3 1 0:1\n"
-SINCRONIA = "3 2\n1 0 3 2 2 0 1 1.5 0 2 0.1 1 2 2\n2 250 1 1 1 2 0 1\n"
+ASTRA, SIMAI, PIPEDREAM, FACEBOOK, SINCRONIA = (
+    formats.load(name).EXAMPLE_FILES["w.txt"]
+    for name in ("astra-sim", "simai", "pipedream", "coflow-benchmark", "sincronia")
+)
 
 
 def write(folder, name, content):
@@ -150,16 +130,28 @@ def kineto_files(folder, events, backend="nccl"):
     ]
 
 
+def examples(folder):
+    """Of every format that has files of its own to try: (name, paths, options)."""
+    found = []
+    for name in formats.names():
+        module = formats.load(name)
+        if hasattr(module, "EXAMPLE_FILES"):
+            paths = [write(folder, f"{name}.{file}", text) for file, text in module.EXAMPLE_FILES.items()]
+            found.append((name, paths, bind(module.read, getattr(module, "EXAMPLE", {}), given=GIVEN)))
+    return found
+
+
 def valid_files(folder):
     """For every format: (name, paths, options) that import without a fault."""
     return [
-        ("astra-sim", [write(folder, "a.txt", ASTRA)], {"ranks": 4}),
-        ("simai", [write(folder, "s.txt", SIMAI)], {}),
-        ("pipedream", [write(folder, "p.txt", PIPEDREAM)], {"stages": 2}),
+        *examples(folder),
         ("pipedream", [write(folder, "p.txt", PIPEDREAM)], {"paradigm": "data-parallel", "ranks": 3}),
         ("chakra", chakra_ring(folder), {}),
         ("kineto", kineto_files(folder, NCCL_STEP), {}),
         ("kineto", kineto_files(folder, GLOO_STEP, "gloo")[:1], {"symmetric": True}),
-        ("coflow-benchmark", [write(folder, "f.txt", FACEBOOK)], {}),
-        ("sincronia", [write(folder, "c.txt", SINCRONIA)], {"megabyte_bytes": 1_000_000}),
     ]
+
+
+with tempfile.TemporaryDirectory() as _folder:
+    CASES = {f"{place}-{name}": place for place, (name, _, _) in enumerate(valid_files(Path(_folder)))}
+"""Which of `valid_files` is what; our own job files are tried on all of them."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from controller.metrics import Counters, exposition
 from controller.northbound import MOST_BODY_BYTES, Answer, Request, SwapPolicy, body_length, refused, respond, swapped
@@ -91,30 +91,26 @@ def test_policies_that_cannot_be_used_are_422_and_what_does_not_fit_the_moment_4
     assert [refused(e).status for e in (InputError("x"), PolicyError("x"), RunError("x"))] == [422, 422, 409]
 
 
-SAMPLE = re.compile(r'[a-z_]+(\{([a-z]+="([^"\\\n]|\\["\\n])*"(,(?!\}))?)+\})? [0-9.e+-]+')
-
-
 def test_metrics_are_prometheus_text():
+    """Read by Prometheus' own library: every family with its kind, every sample with its labels."""
     view = View()
     for total_ms in (0.2, 3.0, 3.0, 5000.0):
         view.counters.decision(DecisionRecord(0.0, "t", 1, 1, "d", 0.1, total_ms))
     view.counters.request(404)
-    text = exposition(view.counters, view.status(0.0))
-    assert text.endswith("\n")
-    types = {}
-    for line in text.splitlines():
-        if line.startswith("# TYPE "):
-            types[line.split()[2]] = line.split()[3]
-        elif not line.startswith("#"):
-            assert SAMPLE.fullmatch(line), line
-            name = re.split("[{ ]", line)[0]
-            assert name in types or re.sub("_(bucket|sum|count)$", "", name) in types
-    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-    assert values['echelon_decision_seconds_bucket{le="0.0005"}'] == "1"
-    assert values['echelon_decision_seconds_bucket{le="0.005"}'] == "3"
-    assert values['echelon_decision_seconds_bucket{le="1.0"}'] == "3"
-    assert values['echelon_decision_seconds_bucket{le="+Inf"}'] == values["echelon_decision_seconds_count"] == "4"
-    assert values['echelon_http_requests_total{code="404"}'] == "1"
-    assert values[r'echelon_policy_info{policy="a\"b\\c",enforcer="rate"}'] == "1"
+    families = list(text_string_to_metric_families(exposition(view.counters, view.status(0.0))))
+    assert all(family.documentation and family.samples for family in families)
+    kinds = {family.name: family.type for family in families}
+    assert set(kinds.values()) == {"counter", "gauge", "histogram"}
+    assert (kinds["echelon_http_requests"], kinds["echelon_decision_seconds"]) == ("counter", "histogram")
+    values = {
+        (sample.name, *sorted(sample.labels.items())): sample.value for family in families for sample in family.samples
+    }
+    bucket = "echelon_decision_seconds_bucket"
+    found = [values[bucket, ("le", bound)] for bound in ("0.0005", "0.005", "1.0", "+Inf")]
+    assert found == [1, 3, 3, 4]
+    assert values["echelon_decision_seconds_count",] == 4
+    assert values["echelon_decision_seconds_sum",] == pytest.approx(5.0062)
+    assert values["echelon_http_requests_total", ("code", "404")] == 1
+    assert values["echelon_policy_info", ("enforcer", "rate"), ("policy", 'a"b\\c')] == 1
     view.run = None
     assert "echelon_run_active 0" in exposition(view.counters, view.status(0.0))

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from controller import policy_pipe
+from controller.flow_books import digest
 from controller.policy_process import PolicyProcess, load_isolated
 from controller.trial import trial_snapshot
 from echelonflow.errors import InputError, PolicyError
@@ -128,3 +130,51 @@ def test_a_policy_closed_while_it_is_waited_for_ends_the_wait(path, snapshot):
     process.load(wait)
     with pytest.raises(PolicyError, match="its process ended before it had decided"):
         process.allocate(snapshot)
+
+
+SAYS = """
+import pickle, struct, sys
+
+class Intruder:
+    def __reduce__(self):
+        return open, ({note!r}, "w")
+
+def say(data, length=None):
+    os.write(int(sys.argv[2]), struct.pack("!Q", len(data) if length is None else length) + data)
+
+def allocate(snapshot):
+    {body}
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("say(pickle.dumps(Intruder()))", "no answer"),
+        ("say(b'', 1 << 40)", "1099511627776 bytes are too many"),
+        ("say(b'nonsense')", "no answer"),
+        ("from controller import policy_pipe as p; os.write(int(sys.argv[2]), p.frame(p.Loaded('rate', '')))", "its answer is to no question"),
+    ],
+)  # fmt: skip
+def test_nothing_that_a_policys_process_says_runs_here(path, snapshot, tmp_path, body, words):
+    """A user's code can write to the pipe itself."""
+    note = tmp_path / "was-here"
+    policy = load(path, SAYS.format(note=str(note), body=body))
+    with pytest.raises(PolicyError, match=words) as told:
+        policy(snapshot)
+    assert str(path) in str(told.value)
+    assert not note.exists()
+    policy.close()
+
+
+def test_a_snapshot_goes_through_the_pipe_bit_by_bit(snapshot):
+    request = policy_pipe.decode_request(
+        policy_pipe.frame(policy_pipe.AskAllocation(snapshot))[policy_pipe.HEADER.size :]
+    )
+    assert digest(request.snapshot) == digest(snapshot)
+    assert request.snapshot.link_names == snapshot.link_names
+    request.snapshot.remaining_bytes[:] = 0.0  # a policy's own copy, to do with as it likes
+    blind = snapshot.without_sizes()
+    again = policy_pipe.decode_request(policy_pipe.frame(policy_pipe.AskAllocation(blind))[policy_pipe.HEADER.size :])
+    assert digest(again.snapshot) == digest(blind)

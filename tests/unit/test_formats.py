@@ -9,23 +9,31 @@ import msgspec
 import pytest
 from pydantic import ValidationError
 
+from echelon.documents import format_pages
 from echelon.experiment import schema as experiments_schema
 from echelon.experiment.import_jobs import GIVEN, import_files
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Job, derived_offsets, from_dict, to_dict
 from echelonflow.options import bind_text
 from echelonflow.records.placed_job import PlacedJob as PlacedJobRecord
-from tests.unit.format_files import PIPEDREAM, valid_files, write
-from tests.unit.test_cli import echelon
+from tests.unit.format_files import ASTRA, CASES, PIPEDREAM, chakra_ring, valid_files, write
 from traffic.agent.plan import check_observable
 from traffic.workloads import formats, paradigms
 from traffic.workloads.formats._job_schema import EchelonJob, PlacedJob
 
 DOCS = Path(__file__).parents[2] / "docs"
-CASES = range(9)
 
 
-@pytest.mark.parametrize("case", CASES)
+def test_every_format_is_tried():
+    assert {case.partition("-")[2] for case in CASES} == set(formats.names()) - {"job"}
+
+
+def test_the_page_is_made_of_the_modules():
+    page = (DOCS / "formats.md").read_text(encoding="utf-8")
+    assert format_pages.with_all_made(page) == page, "make it again: python -m echelon.documents.format_pages"
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_an_imported_job_can_be_run_by_agents_and_accounts_for_its_bytes(tmp_path, case):
     name, paths, options = valid_files(tmp_path)[case]
     imported = formats.read(name, paths, options)
@@ -37,7 +45,7 @@ def test_an_imported_job_can_be_run_by_agents_and_accounts_for_its_bytes(tmp_pat
     assert report.assumed
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_groups_list_their_flows_as_they_are_consumed(tmp_path, case):
     name, paths, options = valid_files(tmp_path)[case]
     dag = formats.read(name, paths, options).dag
@@ -48,7 +56,7 @@ def test_groups_list_their_flows_as_they_are_consumed(tmp_path, case):
         assert group.offsets_s[0] == 0
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_what_is_imported_survives_our_own_file_and_chakra(tmp_path, case):
     name, paths, options = valid_files(tmp_path)[case]
     dag = formats.read(name, paths, options).dag
@@ -132,9 +140,8 @@ def test_options_of_the_command_line_become_what_the_format_takes():
     ],
 )
 def test_options_at_fault_are_named(tmp_path, options, words):
-    name, paths, _ = valid_files(tmp_path)[0]
     with pytest.raises(InputError, match=words):
-        import_files(name, paths, options)
+        import_files("astra-sim", [write(tmp_path, "a.txt", ASTRA)], options)
 
 
 def test_unknown_formats_are_refused_with_those_that_there_are():
@@ -142,7 +149,7 @@ def test_unknown_formats_are_refused_with_those_that_there_are():
         formats.read("onnx", [], {})
 
 
-def test_the_command_converts_says_what_it_did_and_refuses_what_it_cannot(tmp_path):
+def test_the_command_converts_says_what_it_did_and_refuses_what_it_cannot(tmp_path, echelon):
     graph = write(tmp_path, "g.txt", PIPEDREAM)
     out = tmp_path / "job.json"
     done = echelon("convert", "--from", "pipedream", graph, "--set", "stages=2", "--out", out)
@@ -161,7 +168,7 @@ def test_the_command_converts_says_what_it_did_and_refuses_what_it_cannot(tmp_pa
 
 
 def test_a_place_that_cannot_be_written_to_leaves_nothing(tmp_path):
-    dag = formats.read(*valid_files(tmp_path)[4]).dag
+    dag = formats.read("chakra", chakra_ring(tmp_path), {}).dag
     (tmp_path / "x.1.et").mkdir()
     with pytest.raises(InputError, match="cannot be written"):
         formats.write_chakra(dag, tmp_path / "x")

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from echelon.experiment.import_jobs import GIVEN
 from echelonflow.errors import InputError
 from echelonflow.model.dag import to_dict
-from tests.unit.format_files import GLOO_STEP, NCCL_STEP, chakra_ring, kineto, valid_files, write
+from echelonflow.options import bind
+from tests.unit.format_files import CASES, GLOO_STEP, NCCL_STEP, chakra_ring, kineto, valid_files, write
 from traffic.workloads import formats
 from traffic.workloads.formats import _chakra_messages as messages
 from traffic.workloads.formats import _files, _iteration
@@ -30,17 +32,14 @@ REAL = {
     "coflow-benchmark": (["coflow-benchmark/FB2010-1Hr-150-0.txt"], {"coflows": 3}),
     "sincronia": (["sincronia/200-0.9-FB-UPWS.txt"], {}),
 }
-NAMES = {
-    "astra-sim": "w.txt",
-    "simai": "w.txt",
-    "pipedream": "w.txt",
-    "chakra": "t.0.et",
-    "kineto": "k.json",
-    "job": "j.json",
-    "coflow-benchmark": "w.txt",
-    "sincronia": "w.txt",
-}
+NAMES = {"chakra": "t.0.et", "kineto": "k.json", "job": "j.json"}
+NAMES |= {name: "w.txt" for name in formats.names() if name not in NAMES}
 OPTIONS = {"astra-sim": {"ranks": 4}, "pipedream": {"stages": 2}, "kineto": {"symmetric": True}}
+OPTIONS |= {
+    name: bind(formats.load(name).read, formats.load(name).EXAMPLE, given=GIVEN)
+    for name in formats.names()
+    if hasattr(formats.load(name), "EXAMPLE")
+}
 MUTATIONS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -96,7 +95,7 @@ def test_arbitrary_bytes(name, data):
         survive(name, [write(Path(folder), NAMES[name], data)], OPTIONS.get(name, {}))
 
 
-@pytest.mark.parametrize("case", range(9))
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @MUTATIONS
 @given(seed=st.integers(0, 1 << 32))
 def test_files_with_faults(case, seed):

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from echelon.study import measure, orders
+from echelon.study import flow_orders, measure
 from echelonflow.model import topologies
 from echelonflow.model.dag import (
     Compute,
@@ -39,8 +39,8 @@ def arranged(steps, members):
 def outcomes(job):
     """(mean iteration time, sum of tardiness) under every order of flows."""
     found = {}
-    for order in orders.flow_orders([job]):
-        score = measure.score(simulate([job], NETWORK, orders.by_order([job], order)), [job])
+    for order in flow_orders.all_of([job]):
+        score = measure.score(simulate([job], NETWORK, flow_orders.by_order([job], order)), [job])
         found[tuple(flow for _, flow in order)] = (score.iteration_s, score.tardiness_s)
     return found
 
@@ -59,10 +59,10 @@ def test_one_group_delays_its_job_by_no_more_than_its_tardiness(seed):
     job = Job("pipeline", paradigms.build("pipeline", options), ("h1", "h2"))
     assert len(job.dag.groups) == 1
     least_s = iteration_times_without_network(job.dag, 1)[0]
-    names = orders.flow_names([job])
+    names = flow_orders.flow_names([job])
     for _ in range(6):
         rng.shuffle(names)
-        score = measure.score(simulate([job], NETWORK, orders.by_order([job], names)), [job])
+        score = measure.score(simulate([job], NETWORK, flow_orders.by_order([job], names)), [job])
         assert score.iteration_s <= least_s + score.tardiness_s + 1e-6
 
 

@@ -151,7 +151,7 @@ class TestRealism:
     @pytest.mark.parametrize(
         "wrong",
         [{"classes": 0}, {"classes": 9}, {"decision_latency_s": -1.0}, {"decision_latency_s": math.inf},
-         {"enforcer": "magic"}, {"undecided": "vanish"}, {"late_s": -1.0}, {"late_s": math.nan}],
+         {"enforcer": "magic"}, {"undecided": "vanish"}, {"late_s": -1.0}, {"late_s": math.nan}, {"burst_s": -1.0}],
     )  # fmt: skip
     def test_out_of_range(self, wrong):
         with pytest.raises(InputError, match=str(next(iter(wrong.values())))):

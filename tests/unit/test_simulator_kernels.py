@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 
@@ -11,9 +12,11 @@ import pytest
 from echelonflow.model import topologies
 from echelonflow.model.coflow_trace import CoflowTrace
 from echelonflow.scheduling import policies
-from simulator import coflow_sharing, fair_sharing, trace
-from simulator.jit import COMPILED
+from echelonflow.scheduling.kernels import can_compile
+from echelonflow.scheduling.trace_kernels import TraceKernel, coflow_sharing, fair_sharing
+from simulator import trace
 from simulator.realism import Realism
+from tests.contract.snapshots import VARIANTS
 
 SWITCH = topologies.build("single-switch", {"hosts": 6, "rate_bps": 1e6})
 LEAF_SPINE = topologies.build(
@@ -44,7 +47,7 @@ def random_trace(seed, *, coflows=15, mappers=3, reducers=3, ports=6):
 
 def _uncompiled(module, monkeypatch):
     """A fresh copy of the module whose kernels are plain Python: nothing to compile, and quick on small traces."""
-    monkeypatch.setattr("simulator.jit.COMPILED", False)
+    monkeypatch.setattr("echelonflow.scheduling.trace_kernels.jit.COMPILED", False)
     name = f"plain_{module.__name__.rpartition('.')[2]}"
     spec = importlib.util.spec_from_file_location(name, module.__file__)
     copy = importlib.util.module_from_spec(spec)
@@ -57,8 +60,8 @@ def _uncompiled(module, monkeypatch):
 def plain(monkeypatch):
     """Kernels are used, uncompiled, for traces of any size."""
     for module in (fair_sharing, coflow_sharing):
-        monkeypatch.setattr(module.__name__, _uncompiled(module, monkeypatch))
-    monkeypatch.setattr(trace, "COMPILED", True)
+        monkeypatch.setattr(module, "finish_times", _uncompiled(module, monkeypatch).finish_times)
+    monkeypatch.setattr(trace, "can_compile", lambda: True)
 
 
 def both(policy, given, network, monkeypatch, realism=None):
@@ -71,14 +74,13 @@ def both(policy, given, network, monkeypatch, realism=None):
     return records
 
 
-@pytest.mark.parametrize("policy", ["fair", "coflow", "coflow(grouping=group)"])
+@pytest.mark.parametrize("policy", [text for text in VARIANTS if policies.load(text).trace_kernel() is not None])
 @pytest.mark.parametrize("network", [SWITCH, LEAF_SPINE], ids=["switch", "leaf-spine"])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_kernel_does_as_the_policy_says(policy, network, seed, plain, monkeypatch):
     used = []
-    for name in ("run_fair", "run_coflow"):
-        original = getattr(trace._TraceSource, name)
-        monkeypatch.setattr(trace._TraceSource, name, lambda source, run=original: used.append(1) or run(source))
+    original = trace._TraceSource.run_kernel
+    monkeypatch.setattr(trace._TraceSource, "run_kernel", lambda *given: used.append(1) or original(*given))
     quick, slow = both(policy, random_trace(seed), network, monkeypatch)
     assert used == [1]
     np.testing.assert_allclose(quick.flow_finish_s, slow.flow_finish_s, rtol=1e-9)
@@ -102,21 +104,27 @@ def test_one_class_changes_nothing_for_fair_sharing(plain, monkeypatch):
     ],
 )
 def test_no_kernel_where_it_would_say_something_else(policy, realism, monkeypatch):
-    monkeypatch.setattr(trace, "COMPILED", True)
+    monkeypatch.setattr(trace, "can_compile", lambda: True)
     assert trace._kernel(policies.load(policy), realism) is None
 
 
 @pytest.mark.slow  # compiles them, where that was not done before
-@pytest.mark.skipif(not COMPILED, reason="numba is not installed, or ECHELON_PLAIN is set: nothing is compiled")
-@pytest.mark.parametrize(("module", "run"), [(fair_sharing, "run_fair"), (coflow_sharing, "run_coflow")])
+@pytest.mark.skipif(not can_compile(), reason="numba is not installed, or ECHELON_PLAIN is set: nothing is compiled")
+@pytest.mark.parametrize("module", [fair_sharing, coflow_sharing])
 @pytest.mark.parametrize("seed", range(3))
-def test_uncompiled_the_results_are_the_same_bit_for_bit(module, run, seed, monkeypatch):
-    compiled = trace._TraceSource(random_trace(seed), LEAF_SPINE)
-    events = getattr(compiled, run)()
-    plain = trace._TraceSource(random_trace(seed), LEAF_SPINE)
-    monkeypatch.setattr(module.__name__, _uncompiled(module, monkeypatch))
-    assert getattr(plain, run)() == events
-    np.testing.assert_array_equal(plain._ended_s, compiled._ended_s)
+def test_uncompiled_the_results_are_the_same_bit_for_bit(module, seed, monkeypatch):
+    events, ended_s = [], []
+    for each in (module, _uncompiled(module, monkeypatch)):
+        source = trace._TraceSource(random_trace(seed), LEAF_SPINE)
+        events.append(source.run_kernel(TraceKernel(each.finish_times, tells_flows_apart=True)))
+        ended_s.append(source._ended_s)
+    assert events[0] == events[1]
+    np.testing.assert_array_equal(*ended_s)
+
+
+def test_what_is_guarded_has_no_kernel_that_would_evade_the_guard():
+    assert policies.load("fair").trace_kernel() is not None
+    assert policies.load("fair").guarded(contextlib.nullcontext).trace_kernel() is None
 
 
 def test_sums_of_very_different_sizes_keep_their_small_parts(plain, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from echelon.cli.main import app
-from echelon.study import compare, document, measure, orders, store
+from echelon.study import compare, document, flow_orders, measure, store
 from echelonflow.errors import InputError
 from echelonflow.model import topologies
 from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
@@ -34,30 +34,30 @@ def iteration_s(record):
 
 def test_an_order_is_followed_to_the_letter():
     job = two_flows()
-    found = simulate([job], NETWORK, orders.by_order([job], [("a", "long"), ("a", "short")]))
+    found = simulate([job], NETWORK, flow_orders.by_order([job], [("a", "long"), ("a", "short")]))
     assert {f.flow: round(f.finish_s, 4) for f in found.flows} == {"long": 3.0, "short": 4.0}
     assert iteration_s(found) == pytest.approx(15.0)
 
 
 def test_the_best_order_is_found_among_all():
     job = two_flows()
-    best = orders.best([job], NETWORK, orders.flow_orders([job]), iteration_s)
+    best = flow_orders.best([job], NETWORK, flow_orders.all_of([job]), iteration_s)
     assert best.order == (("a", "short"), ("a", "long"))
     assert best.value == pytest.approx(12.0)
-    assert best.tried == 2 == orders.number_of_orders([job])[0]
+    assert best.tried == 2 == flow_orders.number_of_orders([job])[0]
 
 
 def test_orders_of_groups_keep_their_flows_in_order_of_ideal_finish():
     jobs = [two_flows("a"), two_flows("b")]
-    found = list(orders.group_orders(jobs))
-    assert len(found) == 2 == orders.number_of_orders(jobs)[1]
+    found = list(flow_orders.by_groups(jobs))
+    assert len(found) == 2 == flow_orders.number_of_orders(jobs)[1]
     assert found[0] == (("a", "short"), ("a", "long"), ("b", "short"), ("b", "long"))
 
 
 def test_without_flows_there_is_no_order():
     silent = Job("s", JobDag(1, (Compute("c", 0, 1.0),)), ("h1",))
     with pytest.raises(InputError, match="no order of flows to try"):
-        orders.best([silent], NETWORK, [], iteration_s)
+        flow_orders.best([silent], NETWORK, [], iteration_s)
 
 
 def test_the_roster_finds_every_policy():
@@ -103,6 +103,14 @@ def test_cases_of_other_code_are_measured_again_unless_kept(tmp_path, sections):
     assert store.collect(path, sections, 0.0, print) == 4
 
 
+def test_a_case_is_kept_with_its_orders_of_flows(tmp_path):
+    order = (("a", "long"), ("a", "short"))
+    case = store.Measured(measure.TINY, 0, "made up", "code", {"fair": [2.0], order: [1.0], order[::-1]: [3.0]})
+    path = tmp_path / "study.jsonl"
+    path.write_text(json.dumps(case.to_dict()) + "\n")
+    assert store.load(path) == {(measure.TINY, 0): case}
+
+
 def test_a_line_that_is_no_case_is_named(tmp_path):
     path = tmp_path / "study.jsonl"
     path.write_text('{"section": "groups"}\n')
@@ -118,8 +126,8 @@ def test_a_case_is_the_same_whenever_it_is_drawn():
 def test_no_order_beats_the_bound_on_a_tiny_case():
     case = measure.tiny_case(0)
     scores = measure.measure_all_orders(case)
-    tried = [values[0] for name, values in scores.items() if name.startswith(measure.ORDER_SIGN)]
-    assert len(tried) == orders.number_of_orders(case.jobs)[0]
+    tried = [values[0] for values in compare.order_scores(scores).values()]
+    assert len(tried) == flow_orders.number_of_orders(case.jobs)[0]
     assert min(tried) >= scores["bound"][0] * (1 - 1e-6)
 
 
@@ -142,9 +150,9 @@ def measured():
             else:
                 scores = made_up(number, measure.compared(), 0.5)
             if section.name == measure.TINY:
-                names = ["/".join(name) for name in orders.flow_names(measure.tiny_case(number).jobs)]
-                scores[measure.ORDER_SIGN + ", ".join(names)] = [1.0, 0.5, 9.0]
-                scores[measure.ORDER_SIGN + ", ".join(reversed(names))] = [1.5, 0.5, 1.0]
+                order = tuple(flow_orders.flow_names(measure.tiny_case(number).jobs))
+                scores[order] = [1.0, 0.5, 9.0]
+                scores[order[::-1]] = [1.5, 0.5, 1.0]
             found[section.name, number] = store.Measured(section.name, number, "made up", "code", scores)
     return found
 
@@ -179,7 +187,7 @@ def test_the_command_stops_at_its_limit_and_says_what_is_left(tmp_path):
 
 def test_the_command_writes_what_is_there(tmp_path, measured):
     data = tmp_path / "s.jsonl"
-    data.write_text("".join(json.dumps(vars(case)) + "\n" for case in measured.values()))
+    data.write_text("".join(json.dumps(case.to_dict()) + "\n" for case in measured.values()))
     arguments = ["study", "--data", str(data), "--docs", str(tmp_path / "docs"), "--limit", "0", "--keep"]
     assert CliRunner().invoke(app, arguments).exit_code == 0
     text = (tmp_path / "docs" / "results.md").read_text()

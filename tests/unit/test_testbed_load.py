@@ -44,6 +44,11 @@ def test_a_thread_that_computes_is_the_busiest():
     assert 0 < thread_share(before, after) <= 1
 
 
+def test_no_share_is_more_than_all_of_it_by_rounding():
+    a, b = Sample(0.0, 0.1, 0.0, 0.1), Sample(1.0, 1000.3, 0.0, 1000.3 - 1e-9, {1: 1.02})
+    assert (busy_share(a, b), thread_share(a, b)) == (1.0, 1.0)
+
+
 def test_a_daemon_that_is_gone_has_no_threads():
     assert read_sample(2**22 + 1).threads_s == {}
 

@@ -10,6 +10,8 @@ What a policy promises, it says in module constants (left out: no promise, see `
 A function `validate(**options)` may refuse options whose values make no sense (InputError).
 A function `memory(**options)` may make what one loaded policy keeps from decision to decision (None: nothing), which
 `allocate` then gets as `memory=`; its `counters()` are shown with a run. Nothing else outlives a decision.
+A function `trace_kernel(**options)` may offer a form that ends a whole trace of Coflows at once (None: not with these
+options). It is asked only where a trace is simulated, and may load what it needs then.
 
 `SERVES` says what it puts in order ("flows", "jobs", "Coflows" or "EchelonFlows"): where it stands in docs/policies.md. Its
 docstring is its section there; say in it what the policy knows and, as "**Cost.**", what a decision costs.
@@ -20,9 +22,11 @@ A user's own policy is such a module in a file anywhere, named by its path: "./m
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -36,6 +40,7 @@ from echelonflow.options import options_of as option_list
 from echelonflow.scheduling import user_file
 from echelonflow.scheduling.allocation import Allocation, check
 from echelonflow.scheduling.snapshot import Snapshot
+from echelonflow.scheduling.trace_kernels import TraceKernel
 
 ENFORCERS = ("priority", "rate")
 
@@ -47,6 +52,11 @@ def _nothing_held() -> None:
 def _nothing_counted() -> Mapping[str, int]:
     """What policies without memory count."""
     return {}
+
+
+def _no_kernel() -> TraceKernel | None:
+    """What most policies offer for whole traces."""
+    return None
 
 
 @dataclass(frozen=True)
@@ -67,6 +77,7 @@ class Policy:
 
     One that is `isolated` runs in a process of its own, which takes time: call it where waiting does no harm.
     `close` gives back what it holds. `counters` says what its memory counted so far (empty: it has none).
+    `trace_kernel` is what ends whole traces as it would, None where it has no such form.
     """
 
     name: str
@@ -77,6 +88,16 @@ class Policy:
     close: Callable[[], None] = _nothing_held
     promises: Promises = Promises()
     counters: Callable[[], Mapping[str, int]] = _nothing_counted
+    trace_kernel: Callable[[], TraceKernel | None] = _no_kernel
+
+    def guarded(self, guard: Callable[[str], AbstractContextManager[object]]) -> Policy:
+        """The same policy, asked within `guard(name)` at every decision, such as a deadline; without its kernel."""
+
+        def allocate(snapshot: Snapshot) -> Allocation:
+            with guard(self.name):
+                return self._allocate(snapshot)
+
+        return dataclasses.replace(self, _allocate=allocate, trace_kernel=_no_kernel)
 
     def __call__(self, snapshot: Snapshot) -> Allocation:
         """Decide; raises PolicyError, naming the policy, if it raises or its answer cannot be carried."""
@@ -128,6 +149,8 @@ def bind(module: ModuleType, text: str, options: dict[str, str]) -> Policy:
     summary = (inspect.getdoc(module) or "").partition("\n")[0]
     promises = _promises(module, text)
     counters = _nothing_counted
+    kernel = getattr(module, "trace_kernel", None)
+    offer = functools.partial(kernel, **values) if callable(kernel) else _no_kernel
     remember = getattr(module, "memory", None)
     if callable(remember) and (memory := remember(**values)) is not None:
         values["memory"] = memory
@@ -144,7 +167,7 @@ def bind(module: ModuleType, text: str, options: dict[str, str]) -> Policy:
             return answer
 
     decide = freely if promises.knows_sizes else blindly
-    return Policy(text, enforcer, summary, decide, promises=promises, counters=counters)
+    return Policy(text, enforcer, summary, decide, promises=promises, counters=counters, trace_kernel=offer)
 
 
 def _promises(module: ModuleType, text: str) -> Promises:

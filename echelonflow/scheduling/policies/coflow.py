@@ -34,6 +34,7 @@ from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import dense_rank, effective_bottleneck_s, quantised, serve_in_order, stages_of
 from echelonflow.scheduling.greedy import greedy
 from echelonflow.scheduling.snapshot import CoflowTable, GroupTable, Snapshot
+from echelonflow.scheduling.trace_kernels import TraceKernel
 
 SERVES = "Coflows"
 ENFORCER = "rate"
@@ -71,6 +72,15 @@ def allocate(
     rank = dense_rank([key[member], table.id[member]])
     serve = serve_in_order if rates == "madd" else greedy
     return Allocation(serve(snapshot, stages_of(rank)), rank)
+
+
+def trace_kernel(*, grouping: str = "collective", order: str = "sebf", rates: str = "madd") -> TraceKernel | None:
+    """The same over a whole trace of Coflows, for Varys's own order and rates; a trace's Coflows are its groups."""
+    if (order, rates) != ("sebf", "madd"):
+        return None
+    from echelonflow.scheduling.trace_kernels import coflow_sharing  # loads the compiler
+
+    return TraceKernel(coflow_sharing.finish_times, tells_flows_apart=True)
 
 
 def _key(snapshot: Snapshot, member: Ints, table: CoflowTable | GroupTable, order: str) -> Ints:

@@ -13,6 +13,7 @@ import numpy as np
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import max_min
 from echelonflow.scheduling.snapshot import Snapshot
+from echelonflow.scheduling.trace_kernels import TraceKernel
 
 SERVES = "flows"
 ENFORCER = "priority"
@@ -35,3 +36,10 @@ def allocate(snapshot: Snapshot) -> Allocation:
     rows = np.arange(snapshot.flows, dtype=np.int64)
     rates = max_min(snapshot, rows, np.ones(snapshot.flows), snapshot.capacity_Bps.copy())
     return Allocation(rates, np.zeros(snapshot.flows, np.int64))
+
+
+def trace_kernel() -> TraceKernel:
+    """The same over a whole trace of Coflows."""
+    from echelonflow.scheduling.trace_kernels import fair_sharing  # loads the compiler
+
+    return TraceKernel(fair_sharing.finish_times, tells_flows_apart=False)

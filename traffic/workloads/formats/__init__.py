@@ -1,5 +1,9 @@
 """Formats of other people's workloads by name; each module has `SUMMARY` and `read(paths, **options) -> Imported`.
 
+Its docstring is its section in docs/formats.md. `EXAMPLE_FILES` (name to text) are small files of the format. Tests read
+them with the options in `EXAMPLE`, which stand there as in an experiment file. Formats that are not text have theirs in
+the tests.
+
 What an importer makes is one iteration of a job as our own DAG (`echelonflow.model.dag`), with a report of what it read, dropped and
 assumed. Every importer reads all of its files before it makes anything, and raises InputError naming file and line or node.
 """

@@ -1,4 +1,12 @@
-"""ASTRA-sim 1.0 text workloads: one table of layers for all ranks."""
+"""ASTRA-sim 1.0 text workloads: one table of layers for all ranks.
+
+One table of layers for `ranks` ranks. Policies: MICRO, DATA, MODEL, HYBRID_DATA_MODEL, HYBRID_MODEL_DATA,
+HYBRID_TRANSFORMER (also _FWD_IN_BCKWD), DISTRIBUTED_INFERENCE; DLRM's and HYBRID_CUSTOMIZED are not supported. The
+format says "cycles": `tick` is one, 1 ns unless given. Forward and input-gradient collectives block; a weight
+gradient's is waited for by the same layer's next forward pass. The update time passes after every collective.
+Model-parallel groups are neighbouring ranks (HYBRID_DATA_MODEL: data-parallel ones). `gather_size=shard` is
+ASTRA-sim's reading. Collectives of phases that a policy does not run are dropped and reported.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +35,15 @@ from traffic.workloads.formats._layers import (
 from traffic.workloads.formats._report import Imported
 
 SUMMARY = "ASTRA-sim 1.0 text workload: one file for all ranks"
+EXAMPLE_FILES = {
+    "w.txt": """\
+HYBRID_TRANSFORMER	model_parallel_NPU_group: 2
+2
+embedding	-1	1000	ALLGATHER	4096	0	NONE	0	10	NONE	0	5
+dense	-1	2000	NONE	0	3000	ALLREDUCE	1024	4000	ALLREDUCE	2048	5
+"""
+}
+EXAMPLE = {"ranks": 4}
 
 _MODEL_INSIDE, _DATA_INSIDE = "model inside", "data inside"
 _LAYOUTS: Final = {

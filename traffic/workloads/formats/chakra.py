@@ -2,6 +2,27 @@
 
 What a node is: the schema (et_def.proto); what it does: ASTRA-sim's Workload.cc and its feeder. Collectives are matched
 across ranks by process group and order, messages by source, destination, tag and order.
+
+One file per rank, `NAME.<rank>.et`, packed by gzip or not. No library is needed.
+
+| node | becomes |
+|---|---|
+| COMP | a computation of duration_micros; `num_ops` without duration needs `flops`. On the CPU (`is_cpu_op`): dropped, its order kept, unless `cpu_ops=keep` |
+| COMM_COLL | all-reduce, all-gather, all-to-all, reduce-scatter (also "block"), broadcast; matched across ranks by process group and order. REDUCE, GATHER, SCATTER name no root and are refused |
+| COMM_SEND, COMM_RECV | one transfer; matched by source, destination, tag and order |
+| MEM_LOAD, MEM_STORE | a computation if they take time, else nothing |
+| METADATA, barriers | nothing; what waits for them waits for what they wait for |
+
+`compute=serial` (default): a rank computes one thing at a time, in the order in which things become ready, as
+ASTRA-sim replays. `gather_size=shard` (default): an all-gather's bytes are each rank's input, as ASTRA-sim takes
+them. `groups=FILE`: a JSON file of process groups (relative to where the command runs); without it a group is the
+ranks that name it. A rank's next iteration begins when its last has ended. The type that some generators write into
+`comm_type` of sends and receives is ignored.
+
+**Written**, too: computations as COMP, transfers as COMM_SEND and COMM_RECV (collectives are flows by then). Chakra
+has whole microseconds, and neither groups nor following iterations: those travel in attributes `echelon_*`, which
+other readers ignore. A job that is written and read comes back equal in every step, dependency, size, time, group and
+offset. The DAG must be one that hosts can follow (above).
 """
 
 from __future__ import annotations

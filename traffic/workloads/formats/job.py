@@ -1,4 +1,9 @@
-"""Our own job files (docs/job.schema.json): what `echelon convert` writes."""
+"""Our own job files (docs/job.schema.json): what `echelon convert` writes.
+
+`docs/job.schema.json` is the JSON schema of a job (and of one placed on hosts), version 1; `echelon convert --schema`
+prints it. Names that do not exist, cycles, and groups that do not list their flows are refused as well, which a
+schema cannot say.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,18 @@
-"""PyTorch profiler traces (Kineto), one file per rank, with NCCL or Gloo."""
+"""PyTorch profiler traces (Kineto), one file per rank, with NCCL or Gloo.
+
+One JSON file per rank, or one for all with `symmetric=true`. NCCL's sizes are read from the kernels (`ncclKernel*`,
+`ncclDevKernel*`) or from `record_param_comms`; Gloo's from the annotations `gloo:*` (record with
+`record_shapes=True`), in the order of their calls.
+
+`step`: a number of ProfilerStep in quotes, `last` (default) or `all`. `compute=busy` (default): kernels' time, gaps
+left out (a profiled step is mostly the profiler's); without a GPU operators' time, less calls of collectives.
+`elapsed`: all time between communications. A communication kernel's duration includes waiting for peers and is never
+used. A collective waits for what its rank computed before it began. A trace does not say when a result is needed.
+What is reduced is taken to be needed at the end of the step (`reduced=at-end`: gradients), or at once (`at-once`:
+tensor parallelism). All else is needed by the first computation that began after it. Not in the job: copies, other
+streams' order, CPU time beside a GPU. Gloo's reduce-scatter is an all-reduce in the trace, because it is one on the
+wire.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 Source: msr-fiddle/pipedream, graph/graph.py and profiler. The graph says what the model is; how it is trained (stages,
 micro-batches, replicas) are options.
+
+A model, not a job: `paradigm` (pipedream, gpipe, pipeline-1f1b with `stages`; data-parallel with `ranks`) and
+`micro_batches` make it one. `tick` is 1 ms. Stages are contiguous and balanced; what crosses a boundary is every
+output that a later stage needs. Nodes called Input load data and are dropped; stage_id is ignored. Both are reported.
 """
 
 from __future__ import annotations
@@ -24,6 +28,19 @@ from traffic.workloads.formats._report import Imported, Report
 from traffic.workloads.profile import balanced_cuts
 
 SUMMARY = "PipeDream profile graph: one file per model"
+EXAMPLE_FILES = {
+    "w.txt": """\
+node1 -- Input -- forward_compute_time=9.000, backward_compute_time=0.000, activation_size=600.0, parameter_size=0.000
+node2 -- Conv2d(3, 64) -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=1000.0, parameter_size=400.000
+node3 -- ReLU -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=[500.0; 20.0], parameter_size=0.000
+node4 -- Linear -- forward_compute_time=3.000, backward_compute_time=6.000, activation_size=40.0, parameter_size=8000.000
+	node1 -- node2
+	node2 -- node3
+	node2 -- node4
+	node3 -- node4
+"""
+}
+EXAMPLE = {"stages": 2}
 
 _FIELDS = ("forward_compute_time", "backward_compute_time", "activation_size", "parameter_size")
 _MOST_NODES = 100_000

@@ -1,4 +1,10 @@
-"""SimAI / AICB text workloads, with the old header and with the new one."""
+"""SimAI / AICB text workloads, with the old header and with the new one.
+
+The same table with the old header or the new one, and groups `_EP`, `_DP_EP`: rank = t + TP (e + EP d). `ranks` is
+all_gpus / pp unless given. `tick` is 1 ns (AICB writes nanoseconds), `gather_size=total`. The rows are one pipeline
+stage's and do not say where micro-batches begin, so the other stages and pp_comm are dropped and reported.
+Checkpointed layers are computed again before their backward pass. AICB's CSV of single calls is not read.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +32,15 @@ from traffic.workloads.formats._layers import (
 from traffic.workloads.formats._report import Imported
 
 SUMMARY = "SimAI / AICB text workload: one file for all ranks of a pipeline stage"
+EXAMPLE_FILES = {
+    "w.txt": """\
+HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 2 pp: 2 vpp: 1 ga: 1 all_gpus: 16 checkpoints: 0 checkpoint_initiates: 0 pp_comm 512
+3
+attention	-1	100	ALLREDUCE	4096	200	ALLREDUCE	4096	300	NONE	0	0
+moe	-1	100	ALLTOALL_EP	8192	200	ALLTOALL_EP	8192	300	NONE	0	0
+grads	-1	1	NONE	0	1	NONE	0	1	REDUCESCATTER_DP_EP	1600	100
+"""
+}
 
 _POLICIES = ("HYBRID_TRANSFORMER", "HYBRID_TRANSFORMER_FWD_IN_BCKWD", "MICRO")
 _SCOPES = ("", "EP", "DP_EP")

@@ -1,4 +1,7 @@
-"""Sincronia's traces as a job; as they are, without a job, `trace:` in an experiment runs them faster."""
+"""Sincronia's traces as a job; as they are, without a job, `trace:` in an experiment runs them faster.
+
+It becomes a job as a trace of `coflow-benchmark` does.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,14 @@ from traffic.workloads.formats._report import Imported
 from traffic.workloads.traces._columns import MEGABYTE_BYTES
 
 SUMMARY = "Sincronia's traces: one file; ports become ranks, arrivals timers"
+EXAMPLE_FILES = {
+    "w.txt": """\
+3 2
+1 0 3 2 2 0 1 1.5 0 2 0.1 1 2 2
+2 250 1 1 1 2 0 1
+"""
+}
+EXAMPLE = {"megabyte": "1 MB"}
 
 
 def read(paths: Sequence[Path], *, megabyte_bytes: int = MEGABYTE_BYTES, coflows: int | None = None) -> Imported:

@@ -14,9 +14,8 @@ import numpy as np
 
 from echelonflow.model.arrays import Bools, Floats, Ints
 from echelonflow.scheduling.fill import QUANTUM_S
-from simulator.flows import SIMULTANEOUS_S
-from simulator.jit import jit
-from simulator.paths import Paths
+from echelonflow.scheduling.trace_kernels import SIMULTANEOUS_S, TraceFlows
+from echelonflow.scheduling.trace_kernels.jit import jit
 
 _SPENT = 1e-9
 """As in `echelonflow.scheduling.fill`: share of a link's capacity below which what is left on it counts as nothing."""
@@ -68,21 +67,10 @@ class _Takers(NamedTuple):
     row: Ints
 
 
-def finish_times(
-    paths: Paths,
-    size_bytes: Floats,
-    first_flow: Ints,
-    arrival_s: Floats,
-    coflow_id: Ints,
-    weight: Floats,
-    capacity_Bps: Floats,
-) -> tuple[Floats, int]:
-    """When each of n flows ends in seconds, and the number of events.
-
-    Coflow i has the flows from `first_flow[i]` to `first_flow[i + 1]`, each with its row of `paths`, and is
-    released at `arrival_s[i]`, which does not fall.
-    """
-    flows, coflows, links = len(size_bytes), len(arrival_s), len(capacity_Bps)
+def finish_times(trace: TraceFlows) -> tuple[Floats, int]:
+    """When each flow ends in seconds (n), and the number of events."""
+    paths, first_flow = trace.paths, trace.first_flow
+    flows, coflows, links = len(trace.size_bytes), len(trace.arrival_s), len(trace.capacity_Bps)
     hop_flow = np.repeat(np.arange(flows), np.diff(paths.start))
     coflow = np.repeat(np.arange(coflows), np.diff(first_flow))
     cells, hop_cell = np.unique(coflow[hop_flow] * links + paths.link, return_inverse=True)
@@ -94,13 +82,15 @@ def finish_times(
     )
     finish_s: Floats = np.empty(flows)
     events = _run(
-        _Flows(np.arange(flows), size_bytes.copy(), np.zeros(flows), np.zeros(flows, bool), paths.start, hop_cell),
-        _Coflows(first_flow, np.diff(first_flow), first_cell, weight, np.zeros(coflows)),
+        _Flows(
+            np.arange(flows), trace.size_bytes.copy(), np.zeros(flows), np.zeros(flows, bool), paths.start, hop_cell
+        ),
+        _Coflows(first_flow, np.diff(first_flow), first_cell, trace.weight, np.zeros(coflows)),
         _Cells(cells % links, zeros, zeros.copy(), np.zeros(len(cells), np.int64)),
-        _Links(capacity_Bps, capacity_Bps.copy()),
+        _Links(trace.capacity_Bps, trace.capacity_Bps.copy()),
         takers,
-        arrival_s,
-        np.argsort(coflow_id),
+        trace.arrival_s,
+        np.argsort(trace.coflow_id),
         finish_s,
     )
     return finish_s, events

@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from echelonflow.model.arrays import Floats, Ints
-from simulator.flows import SIMULTANEOUS_S
-from simulator.jit import jit
-from simulator.paths import Paths
+from echelonflow.scheduling.trace_kernels import SIMULTANEOUS_S, TraceFlows
+from echelonflow.scheduling.trace_kernels.jit import jit
 
 CHECKPOINT_CELLS = 1 << 23
 """Progressive filling remembers its state before so many steps that (steps, links) is no larger than this."""
@@ -66,23 +65,18 @@ class _Filling(NamedTuple):
     """Flows that have their rate."""
 
 
-def finish_times(
-    paths: Paths, path_of_flow: Ints, size_bytes: Floats, arrival_s: Floats, first_flow: Ints, capacity_Bps: Floats
-) -> tuple[Floats, int]:
-    """When each of n flows ends in seconds, and the number of events.
-
-    `paths` are distinct, `path_of_flow` (n) names them. Flows are in order of release: those from
-    `first_flow[i]` to `first_flow[i + 1]` are released at `arrival_s[i]`, which does not fall.
-    """
-    flows, count, links = len(size_bytes), len(paths.start) - 1, len(capacity_Bps)
+def finish_times(trace: TraceFlows) -> tuple[Floats, int]:
+    """When each flow ends in seconds (n), and the number of events."""
+    paths, path_of_flow = trace.paths.distinct()
+    flows, count, links = len(trace.size_bytes), len(paths.start) - 1, len(trace.capacity_Bps)
     by_link = np.argsort(paths.link, kind="stable")
     paths_on = np.repeat(np.arange(count), np.diff(paths.start))[by_link]
     remembered = max(1, min(links, CHECKPOINT_CELLS // links))
     filling = _Filling(np.zeros(links + 1), np.zeros((remembered, links)), np.zeros((remembered, links), np.int64))
-    filling.left_Bps[0] = capacity_Bps
+    filling.left_Bps[0] = trace.capacity_Bps
     finish_s: Floats = np.empty(flows)
     events = _run(
-        _Network(paths.start, paths.link, _starts(paths.link, links), paths_on, capacity_Bps),
+        _Network(paths.start, paths.link, _starts(paths.link, links), paths_on, trace.capacity_Bps),
         _Links(np.zeros(links, np.int64)),
         _Paths(
             _starts(path_of_flow, count),
@@ -98,9 +92,9 @@ def finish_times(
         ),
         filling,
         path_of_flow,
-        size_bytes,
-        arrival_s,
-        first_flow,
+        trace.size_bytes,
+        trace.arrival_s,
+        trace.first_flow,
         finish_s,
     )
     return finish_s, events

@@ -23,6 +23,7 @@ from simulator.fluid import simulate
 
 FlowName = tuple[str, str]
 """(job, flow)."""
+FlowOrder = tuple[FlowName, ...]
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Found:
     """An order, and what it gives."""
 
     value: float
-    order: tuple[FlowName, ...]
+    order: FlowOrder
     tried: int
 
 
@@ -63,12 +64,12 @@ def by_order(jobs: Sequence[Job], order: Sequence[FlowName]) -> Policy:
     return Policy("by-order", "priority", "A given order of flows.", decide)
 
 
-def flow_orders(jobs: Sequence[Job]) -> Iterator[tuple[FlowName, ...]]:
+def all_of(jobs: Sequence[Job]) -> Iterator[FlowOrder]:
     """All orders of all flows."""
     return itertools.permutations(flow_names(jobs))
 
 
-def group_orders(jobs: Sequence[Job]) -> Iterator[tuple[FlowName, ...]]:
+def by_groups(jobs: Sequence[Job]) -> Iterator[FlowOrder]:
     """All orders of EchelonFlows, the flows of each in order of ideal finish time."""
     members = []
     for group in declarations(jobs):
@@ -87,7 +88,7 @@ def number_of_orders(jobs: Sequence[Job]) -> tuple[int, int]:
 def best(
     jobs: Sequence[Job],
     network: Network,
-    orders: Iterable[tuple[FlowName, ...]],
+    orders: Iterable[FlowOrder],
     value_of: Callable[[RunRecord], float],
 ) -> Found:
     """The order of the least value among `orders`; the first of equals. InputError if there are none.
@@ -96,7 +97,7 @@ def best(
     in mid-run may still be better.
     """
     least, tried = math.inf, 0
-    chosen: tuple[FlowName, ...] = ()
+    chosen: FlowOrder = ()
     for order in orders:
         tried += 1
         value = value_of(simulate(jobs, network, by_order(jobs, order)))

@@ -1,0 +1,90 @@
+"""What goes through the pipes between the controller and the process of a user's policy: typed, written and read here.
+
+A frame is a length of 8 bytes and one record in MessagePack. It is data and nothing else. A user's code runs at the
+other end, so nothing that comes from there may be able to run here, as a pickle would be.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+
+import msgspec
+
+from echelonflow.model.arrays import Floats, Ints, array_from_data, array_to_data
+from echelonflow.scheduling.allocation import Allocation
+from echelonflow.scheduling.snapshot import Snapshot
+
+HEADER = struct.Struct("!Q")
+"""Before each frame: how many bytes follow."""
+LONGEST_ANSWER_BYTES = 64 << 20
+"""More than any allocation takes (100,000 flows: 1.6 MB); a process that answers more is not to be listened to."""
+
+
+class LoadPolicy(msgspec.Struct, frozen=True, tag=True):
+    """To the process, first: load the policy of this text, such as "./mine.py(option=value)"."""
+
+    text: str
+
+
+class AskAllocation(msgspec.Struct, frozen=True, tag=True, eq=False):
+    """To the process: what it is to allocate for."""
+
+    snapshot: Snapshot
+
+
+class Loaded(msgspec.Struct, frozen=True, tag=True):
+    """From the process: the policy is loaded, and what it says of itself."""
+
+    enforcer: str
+    summary: str
+
+
+class Allocated(msgspec.Struct, frozen=True, tag=True, eq=False):
+    """From the process: the policy's allocation."""
+
+    rates_Bps: Floats
+    rank: Ints
+    valid_until_s: float = math.inf
+
+    def allocation(self) -> Allocation:
+        """The same in the policy's own form."""
+        return Allocation(self.rates_Bps, self.rank, self.valid_until_s)
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    """From the process: it could not be loaded, or has no answer to this question."""
+
+    reason: str
+
+
+Request = LoadPolicy | AskAllocation
+Answer = Loaded | Allocated | Failed
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=array_to_data)
+_REQUESTS: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request, dec_hook=array_from_data)
+_ANSWERS: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer, dec_hook=array_from_data)
+
+
+def frame(record: Request | Answer) -> bytes:
+    """A record as it goes through a pipe."""
+    data = _ENCODER.encode(record)
+    return HEADER.pack(len(data)) + data
+
+
+def decode_request(data: bytes) -> Request:
+    """The request in a frame's body; ValueError if it is none."""
+    return _REQUESTS.decode(data)
+
+
+def answer_length(header: bytes) -> int:
+    """How long the answer is that follows `header`; ValueError if nobody should wait for it."""
+    (length,) = HEADER.unpack(header)
+    if length > LONGEST_ANSWER_BYTES:
+        raise ValueError(f"{length} bytes are too many")
+    return int(length)
+
+
+def decode_answer(data: bytes) -> Answer:
+    """The answer in a frame's body; ValueError if it is none."""
+    return _ANSWERS.decode(data)

@@ -1,0 +1,56 @@
+"""What the runner does with what an emulation leaves; the emulation itself is played."""
+
+from __future__ import annotations
+
+import pytest
+
+from echelon.experiment.schema import check
+from echelon.running import runner
+from echelonflow.records.calibration import write_calibration
+from echelonflow.records.folder import RunFolder
+from echelonflow.records.runs import load_runs
+from testbed import preflight
+from tests.unit.synthetic_run import calibration
+
+PIPELINE = {
+    "name": "e",
+    "network": {"topology": "single-switch", "hosts": 2, "rate": "10 Mbit/s"},
+    "jobs": [
+        {"name": "j", "paradigm": "pipeline", "stages": 2, "micro_batches": 1, "forward": "1 s", "activation": "2 s of link"}
+    ],
+    "policies": ["fair"],
+}  # fmt: skip
+
+
+@pytest.fixture
+def predicted_s(monkeypatch, tmp_path):
+    """Carries out an experiment whose emulation measures links, and nothing more; the predicted end of its last step."""
+
+    def carry_out(calibrated, **changes):
+        def emulate(experiment, folder, predictions, report):
+            if calibrated is not None:
+                write_calibration(folder.calibration, calibrated)
+            return "it was played"
+
+        monkeypatch.setattr(runner, "_emulate", emulate)
+        monkeypatch.setattr(preflight, "require", lambda: None)
+        monkeypatch.setattr(preflight, "machine_facts", dict)
+        experiment = check({**PIPELINE, **changes}, tmp_path / "e.yaml")
+        runner.run(experiment, tmp_path / "out", "emulation", lambda _: None, pictures=False)
+        (run,) = load_runs(RunFolder(tmp_path / "out").prediction)
+        return max(compute.finish_s for compute in run.computes)
+
+    return carry_out
+
+
+def test_predictions_allow_for_the_bursts_that_links_were_given(predicted_s):
+    # One flow, of 2 s, on links that were idle before: the last attempt's 4 ms are gained once.
+    assert predicted_s(calibration(-0.2, 0.0)) == pytest.approx(4 - 0.004, abs=1e-5)
+
+
+def test_predictions_of_what_was_never_measured_stay_what_they_were(predicted_s):
+    assert predicted_s(None) == pytest.approx(4, abs=1e-5)
+
+
+def test_a_burst_that_the_experiment_names_stays(predicted_s):
+    assert predicted_s(calibration(0.0), fluid={"burst": "100 ms"}) == pytest.approx(3.9, abs=1e-5)
