@@ -1,46 +1,50 @@
-"""Talks to a controller's REST interface over its Unix socket, from anywhere on the machine; standard library only."""
+"""Talks to a controller's REST interface over its Unix socket, from anywhere on the machine."""
 
 from __future__ import annotations
 
 import http.client
-import json
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from echelonflow.errors import InputError, RunError
 from echelonflow.scheduling import user_file
 from echelonflow.wire import unix_socket
+from echelonflow.wire.rest import PolicyInForce, PolicyOrder, Refusal, Status, decoded, encoded
+
+_Body = TypeVar("_Body")
 
 TIMEOUT_S = 15.0
 """Longer than a policy file may take to be loaded and tried."""
 _BAD_INPUT = (400, 422)
 
 
-def status(socket_path: Path) -> dict[str, Any]:
+def status(socket_path: Path) -> Status:
     """What the controller at `socket_path` (a run's rest.sock) is doing; RunError if none answers there."""
-    found: dict[str, Any] = request(socket_path, "GET", "/status")
-    return found
+    return request(socket_path, "GET", "/status", Status)
 
 
-def set_policy(socket_path: Path, text: str, enforcer: str | None = None) -> dict[str, Any]:
+def policy_in_force(socket_path: Path) -> PolicyInForce:
+    """The policy that the controller follows (RunError if none answers there)."""
+    return request(socket_path, "GET", "/policy", PolicyInForce)
+
+
+def set_policy(socket_path: Path, text: str, enforcer: str | None = None) -> PolicyInForce:
     """Have the controller follow the policy `text` from now on; returns policy and enforcer in force.
 
     A policy file's path is resolved here. Raises InputError where the policy cannot be used (the one in force
     then stays), RunError where no controller answers or no run is in progress.
     """
-    order = {"policy": user_file.absolute(text), **({} if enforcer is None else {"enforcer": enforcer})}
-    found: dict[str, Any] = request(socket_path, "PUT", "/policy", order)
-    return found
+    return request(socket_path, "PUT", "/policy", PolicyInForce, PolicyOrder(user_file.absolute(text), enforcer))
 
 
-def request(socket_path: Path, method: str, path: str, body: Any = None) -> Any:
-    """One request; the JSON of its answer. Raises InputError (400, 422) or RunError for every other error."""
+def request(socket_path: Path, method: str, path: str, kind: type[_Body], body: PolicyOrder | None = None) -> _Body:
+    """One request; its answer, of type `kind`. Raises InputError (400, 422) or RunError for every other error."""
     connection = _UnixConnection(socket_path)
-    data = None if body is None else json.dumps(body).encode()
+    data = None if body is None else encoded(body)
     try:
         connection.request(method, path, data, {"Content-Type": "application/json"})
         answer = connection.getresponse()
-        found = json.loads(answer.read())
+        content = answer.read()
     except TimeoutError:
         raise RunError(f"the controller at {socket_path} did not answer within {TIMEOUT_S:g} s") from None
     except OSError as error:
@@ -48,14 +52,17 @@ def request(socket_path: Path, method: str, path: str, body: Any = None) -> Any:
             f"no controller answers at {socket_path}: {error.strerror or error}; "
             "name the rest.sock in the folder of a run in progress"
         ) from None
-    except (ValueError, http.client.HTTPException) as error:
+    except http.client.HTTPException as error:
         raise RunError(f"what answers at {socket_path} is not a controller of ours: {error!r}") from None
     finally:
         connection.close()
-    if answer.status >= http.HTTPStatus.BAD_REQUEST:
-        why = found.get("error") if isinstance(found, dict) else found
-        raise (InputError if answer.status in _BAD_INPUT else RunError)(f"the controller refused: {why}")
-    return found
+    try:
+        if answer.status < http.HTTPStatus.BAD_REQUEST:
+            return decoded(content, kind)
+        refusal = decoded(content, Refusal)
+    except InputError as error:
+        raise RunError(f"what answers at {socket_path} is not a controller of ours: {error}") from None
+    raise (InputError if answer.status in _BAD_INPUT else RunError)(f"the controller refused: {refusal.error}")
 
 
 class _UnixConnection(http.client.HTTPConnection):

@@ -28,7 +28,6 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from controller.fabric import Fabric
 from controller.flow_books import FlowBooks
@@ -66,6 +65,7 @@ from echelonflow.wire.messages import (
     Release,
     Start,
 )
+from echelonflow.wire.rest import GroupStatus, Status, Switches
 
 START_DELAY_S = 0.3
 """Between the decision to start and the run's zero: time for every agent to hear of it."""
@@ -416,18 +416,21 @@ class Coordinator:
             return math.inf
         return run.session.zero_s + run.books.wake_s
 
-    def status(self, now_s: float) -> dict[str, Any]:
-        """What is going on, in plain data; `run` is None between runs."""
-        run = self._run
-        return {
-            "network": self.network.name,
-            "hosts": len(self.network.hosts),
-            "switches": {"connected": sorted(self._connected), "ready": sorted(self._switches_ready)},
-            "clients": len(self._clients),
-            "run": None if run is None else {**run.session.describe(now_s), **run.books.describe()},
-        }
+    def status(self, now_s: float) -> Status:
+        """What is going on."""
+        run, counters = self._run, self.counters
+        return Status(
+            network=self.network.name,
+            hosts=len(self.network.hosts),
+            switches=Switches(tuple(sorted(self._connected)), tuple(sorted(self._switches_ready))),
+            clients=len(self._clients),
+            run=None if run is None else run.session.status(now_s, *run.books.counts),
+            decisions=counters.decisions,
+            swaps=counters.swaps,
+            fallbacks=counters.fallbacks,
+        )
 
-    def groups(self) -> list[dict[str, Any]]:
+    def groups(self) -> list[GroupStatus]:
         """Every declared group of the run, with its flows in flight."""
         return [] if self._run is None else self._run.books.describe_groups()
 

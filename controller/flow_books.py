@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.scheduling.state import SchedulerState
 from echelonflow.wire.declare import DATA_PORT
 from echelonflow.wire.messages import Decide, Declare, Finish, FlowDeclaration, Progress, Release, Setting
+from echelonflow.wire.rest import FlowStatus, GroupStatus
 
 TRIGGERS_NAMED = 8
 """A decision's log entry names so many of the events that led to it, and counts the others."""
@@ -330,38 +330,39 @@ class FlowBooks:
 
     # Words
 
-    def describe(self) -> dict[str, Any]:
-        """The books in plain data, for people and programs that ask."""
-        return {"groups": len(self._state.groups), "flows_in_flight": len(self._flows)}
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many groups are declared, and how many flows are in flight."""
+        return len(self._state.groups), len(self._flows)
 
-    def describe_groups(self) -> list[dict[str, Any]]:
+    def describe_groups(self) -> list[GroupStatus]:
         """Every declared group, with its flows in flight and what is in force for them."""
-        found: dict[tuple[str, str], dict[str, Any]] = {}
-        for (job, name), info in self._state.groups.items():
-            group = info.declaration
-            found[job, name] = {
-                "job": job,
-                "group": name,
-                "kind": group.kind,
-                "weight": group.weight,
-                "flows": len(group.flows),
-                "size_bytes": sum(flow.size_bytes for flow in group.flows),
-                "in_flight": list[dict[str, Any]](),
-            }
+        in_flight: dict[tuple[str, str], list[FlowStatus]] = {key: [] for key in self._state.groups}
         for (job, iteration, flow), state in self._flows.items():
-            found[job, self._state.group_of(job, flow)]["in_flight"].append(_flow_in_words(flow, iteration, state))
-        return list(found.values())
+            in_flight[job, self._state.group_of(job, flow)].append(_flow_status(flow, iteration, state))
+        return [
+            GroupStatus(
+                job=job,
+                group=name,
+                kind=info.declaration.kind,
+                weight=info.declaration.weight,
+                flows=len(info.declaration.flows),
+                size_bytes=sum(flow.size_bytes for flow in info.declaration.flows),
+                in_flight=tuple(in_flight[job, name]),
+            )
+            for (job, name), info in self._state.groups.items()
+        ]
 
 
-def _flow_in_words(flow: str, iteration: int, state: FlowInFlight) -> dict[str, Any]:
+def _flow_status(flow: str, iteration: int, state: FlowInFlight) -> FlowStatus:
     treatment = state.treatment
-    return {
-        "flow": flow,
-        "iteration": iteration,
-        "sent_bytes": int(state.known_bytes),
-        "dscp": None if treatment is None else treatment.dscp,
-        "rate_Bps": None if treatment is None else treatment.rate_Bps,
-    }
+    return FlowStatus(
+        flow=flow,
+        iteration=iteration,
+        sent_bytes=int(state.known_bytes),
+        dscp=None if treatment is None else treatment.dscp,
+        rate_Bps=None if treatment is None else treatment.rate_Bps,
+    )
 
 
 def _connection(flow: FlowDeclaration) -> tuple[str, int, str, int]:

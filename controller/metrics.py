@@ -9,11 +9,10 @@ and 70 ms of CPU at the start. Its parser reads this text in a test.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from echelonflow.records.run_record import DecisionRecord
+from echelonflow.wire.rest import Status
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 DECISION_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0)
@@ -55,7 +54,7 @@ class Counters:
         return found
 
 
-def exposition(counters: Counters, status: Mapping[str, Any]) -> str:
+def exposition(counters: Counters, status: Status) -> str:
     """All metrics as text; `status` is the coordinator's."""
     text: list[str] = []
 
@@ -63,7 +62,7 @@ def exposition(counters: Counters, status: Mapping[str, Any]) -> str:
         text.extend((f"# HELP echelon_{name} {words}", f"# TYPE echelon_{name} {kind}"))
         text.extend(f"echelon_{name}{labels} {value:.10g}" for labels, value in samples)
 
-    run = status["run"] or {}
+    run = status.run
     metric("messages_total", "counter", "Messages from agents, clients and the runner.", ("", counters.messages))
     metric("messages_refused_total", "counter", "Messages that were refused.", ("", counters.refused))
     metric("rules_total", "counter", "Flow rules sent to switches.", ("", counters.rules))
@@ -72,17 +71,17 @@ def exposition(counters: Counters, status: Mapping[str, Any]) -> str:
     metric("policy_fallbacks_total", "counter", "Policies that failed and gave way.", ("", counters.fallbacks))
     requests = [(_labels(code=str(code)), count) for code, count in sorted(counters.requests.items())]
     metric("http_requests_total", "counter", "REST requests by status code.", *requests)
-    metric("clients", "gauge", "Connected agents, clients and runners.", ("", status["clients"]))
-    switches = status["switches"]
-    metric("switches_connected", "gauge", "Connected switches.", ("", len(switches["connected"])))
+    metric("clients", "gauge", "Connected agents, clients and runners.", ("", status.clients))
+    switches = status.switches
+    metric("switches_connected", "gauge", "Connected switches.", ("", len(switches.connected)))
+    metric("switches_ready", "gauge", "Connected switches that have confirmed their rules.", ("", len(switches.ready)))
+    metric("run_active", "gauge", "1 while a run is in progress.", ("", float(run is not None)))
+    metric("groups", "gauge", "Groups (EchelonFlows) declared in the run.", ("", 0 if run is None else run.groups))
     metric(
-        "switches_ready", "gauge", "Connected switches that have confirmed their rules.", ("", len(switches["ready"]))
+        "flows_in_flight", "gauge", "Flows released and not finished.", ("", 0 if run is None else run.flows_in_flight)
     )
-    metric("run_active", "gauge", "1 while a run is in progress.", ("", float(bool(run))))
-    metric("groups", "gauge", "Groups (EchelonFlows) declared in the run.", ("", run.get("groups", 0)))
-    metric("flows_in_flight", "gauge", "Flows released and not finished.", ("", run.get("flows_in_flight", 0)))
-    if run:
-        labels = _labels(policy=run["policy"], enforcer=run["enforcer"])
+    if run is not None:
+        labels = _labels(policy=run.policy, enforcer=run.enforcer)
         metric("policy_info", "gauge", "The policy in force, as labels.", (labels, 1))
     words = "Seconds from the first event to the settings that it led to."
     buckets = [(f"_bucket{_labels(le=bound)}", count) for bound, count in counters.cumulative()]

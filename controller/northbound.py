@@ -14,15 +14,24 @@ be used; the policy in force then stays.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Protocol
 
 from controller.metrics import CONTENT_TYPE, Counters, exposition
 from echelonflow.errors import InputError, RunError
 from echelonflow.scheduling import policies
+from echelonflow.wire.rest import (
+    GroupStatus,
+    PolicyEntry,
+    PolicyInForce,
+    PolicyOrder,
+    Refusal,
+    Status,
+    decoded,
+    encoded,
+)
 
 MOST_BODY_BYTES = 1 << 16
 JSON = "application/json"
@@ -33,8 +42,8 @@ class View(Protocol):
 
     counters: Counters
 
-    def status(self, now_s: float) -> dict[str, Any]: ...
-    def groups(self) -> list[dict[str, Any]]: ...
+    def status(self, now_s: float) -> Status: ...
+    def groups(self) -> list[GroupStatus]: ...
 
 
 @dataclass(frozen=True)
@@ -96,7 +105,7 @@ def refused(fault: Exception) -> Answer:
 
 def error(status: int, why: str, headers: Mapping[str, str] = MappingProxyType({})) -> Answer:
     """An answer that says what is wrong."""
-    return Answer(status, JSON, _encoded({"error": why}), headers)
+    return Answer(status, JSON, encoded(Refusal(why)), headers)
 
 
 def body_length(header: str | None, method: str) -> int | Answer:
@@ -111,9 +120,7 @@ def body_length(header: str | None, method: str) -> int | Answer:
 
 
 def _status(_request: Request, view: View, now_s: float) -> Answer:
-    counters = view.counters
-    counted = {"decisions": counters.decisions, "swaps": counters.swaps, "fallbacks": counters.fallbacks}
-    return _json({**view.status(now_s), **counted})
+    return _json(view.status(now_s))
 
 
 def _groups(_request: Request, view: View, _now_s: float) -> Answer:
@@ -124,8 +131,7 @@ def _policies(_request: Request, _view: View, _now_s: float) -> Answer:
     found = []
     for name in policies.names():
         policy = policies.load(name)
-        options = policies.options_of(name)
-        found.append({"name": name, "summary": policy.summary, "enforcer": policy.enforcer, "options": options})
+        found.append(PolicyEntry(name, policy.summary, policy.enforcer, policies.options_of(name)))
     return _json(found)
 
 
@@ -134,37 +140,26 @@ def _policy(_request: Request, view: View, now_s: float) -> Answer:
 
 
 def _put_policy(request: Request, _view: View, _now_s: float) -> SwapPolicy:
-    example = '{"policy": "coflow(grouping=group)"}'
     try:
-        body = json.loads(request.body)
-    except (ValueError, RecursionError) as fault:
-        raise InputError(f"the body is not JSON ({fault}); send such as {example}") from None
-    if not isinstance(body, dict) or not isinstance(body.get("policy"), str):
-        raise InputError(f"the body names no policy; send such as {example}")
-    unknown = sorted(set(body) - {"policy", "enforcer"})
-    if unknown:
-        raise InputError(f"unknown field {', '.join(unknown)}; there is: policy, enforcer")
-    enforcer = body.get("enforcer")
-    if enforcer is not None and enforcer not in policies.ENFORCERS:
-        raise InputError(f"enforcer is {enforcer!r}; it must be one of {', '.join(policies.ENFORCERS)}")
-    return SwapPolicy(body["policy"], enforcer)
+        order = decoded(request.body, PolicyOrder)
+    except InputError as fault:
+        raise InputError(f'the body is no order for a policy ({fault}); send {{"policy": "coflow"}}') from None
+    if order.enforcer is not None and order.enforcer not in policies.ENFORCERS:
+        raise InputError(f"enforcer is {order.enforcer!r}; it must be one of {', '.join(policies.ENFORCERS)}")
+    return SwapPolicy(order.policy, order.enforcer)
 
 
 def _metrics(_request: Request, view: View, now_s: float) -> Answer:
     return Answer(200, CONTENT_TYPE, exposition(view.counters, view.status(now_s)).encode())
 
 
-def _policy_in_force(view: View, now_s: float) -> dict[str, Any]:
-    run = view.status(now_s)["run"]
-    return {"policy": None, "enforcer": None} if run is None else {key: run[key] for key in ("policy", "enforcer")}
+def _policy_in_force(view: View, now_s: float) -> PolicyInForce:
+    run = view.status(now_s).run
+    return PolicyInForce(None, None) if run is None else PolicyInForce(run.policy, run.enforcer)
 
 
-def _json(body: Any) -> Answer:
-    return Answer(200, JSON, _encoded(body))
-
-
-def _encoded(body: Any) -> bytes:
-    return json.dumps(body, indent=1).encode() + b"\n"
+def _json(body: object) -> Answer:
+    return Answer(200, JSON, encoded(body))
 
 
 _Handler = Callable[[Request, View, float], Reply]

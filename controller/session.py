@@ -6,11 +6,11 @@ What flows there are, and what was decided for them, is in `controller.flow_book
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from controller.enforcers import ENFORCERS
 from echelonflow.errors import InputError
 from echelonflow.scheduling.policies import Policy
+from echelonflow.wire.rest import Agents, RunStatus
 
 OLDEST_EVENT_S = 60.0
 """An event that claims to be older was not timed on the clock that all share."""
@@ -147,17 +147,19 @@ class Session:
     def fail(self) -> None:
         self._failed = True
 
-    def describe(self, now_s: float) -> dict[str, Any]:
-        """The session in plain data, for people and programs that ask."""
-        return {
-            "name": self.name,
-            "elapsed_s": None if self._zero_s is None else round(now_s - self._zero_s, 3),
-            "policy": self._policy.name,
-            "enforcer": self._enforcer,
-            "started": self._zero_s is not None,
-            "failed": self._failed,
-            "agents": {"expected": self._agents, "ready": len(self._ready), "done": len(self._done)},
-        }
+    def status(self, now_s: float, groups: int, flows_in_flight: int) -> RunStatus:
+        """The session for people and programs that ask, with the counts of the books beside it."""
+        return RunStatus(
+            name=self.name,
+            elapsed_s=None if self._zero_s is None else round(now_s - self._zero_s, 3),
+            policy=self._policy.name,
+            enforcer=self._enforcer,
+            started=self._zero_s is not None,
+            failed=self._failed,
+            agents=Agents(self._agents, len(self._ready), len(self._done)),
+            groups=groups,
+            flows_in_flight=flows_in_flight,
+        )
 
 
 def check_enforcer(name: str) -> None:

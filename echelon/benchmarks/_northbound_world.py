@@ -109,7 +109,7 @@ def _wait_for_switches(rest: Path, number: int) -> None:
     until_s = time.monotonic() + LIMIT_S
     while True:
         try:
-            if len(client.status(rest)["switches"]["ready"]) == number:
+            if len(client.status(rest).switches.ready) == number:
                 return
         except RunError:
             if time.monotonic() > until_s:

@@ -23,12 +23,14 @@ Where = Annotated[
 def status(at: Where = None, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Say what the controller of the run in progress is doing: policy, flows in flight, switches, decisions."""
     from controller import client
+    from echelonflow.codec import builtins
+    from echelonflow.wire.rest import encoded
 
     found = client.status(find_socket(at))
     if as_json:
-        typer.echo(json.dumps(found, indent=1))
+        typer.echo(encoded(found).decode().rstrip())
         return
-    for name, value in found.items():
+    for name, value in builtins(found).items():
         typer.echo(f"{name:20} {json.dumps(value) if isinstance(value, (dict, list)) else value}")
 
 
@@ -45,7 +47,7 @@ def policy(
     from controller import client
 
     found = client.set_policy(find_socket(at), name, enforcer)
-    typer.echo(f"in force: {found['policy']} (enforced by {found['enforcer']})")
+    typer.echo(f"in force: {found.policy} (enforced by {found.enforcer})")
 
 
 def controller(context: typer.Context) -> None:

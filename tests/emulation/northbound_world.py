@@ -140,7 +140,7 @@ def main(framework, folder):
         net.start()
         stack.callback(net.stop)
         everyone = len(net.switches)
-        Watch(controller).until(lambda: len(client.status(rest)["switches"]["ready"]) == everyone, "all switches")
+        Watch(controller).until(lambda: len(client.status(rest).switches.ready) == everyone, "all switches")
         print(json.dumps(observe(net, rest, path, ovs, controller)))
     controller.terminate()
     controller.wait(LIMIT_S)
@@ -175,12 +175,12 @@ def observe(net, rest, path, ovs, controller):
     found["rules"] = {s.name: flow_rules(s.name) for s in net.switches}
     # A switch that loses its controller keeps forwarding; one that comes back empty gets everything again.
     ovs.vsctl("del-controller", "s2")
-    watch.until(lambda: "0000000000000002" not in client.status(rest)["switches"]["connected"], "the loss of s2")
+    watch.until(lambda: "0000000000000002" not in client.status(rest).switches.connected, "the loss of s2")
     subprocess.run(["ovs-ofctl", "-O", "OpenFlow13", "del-flows", "s2"], check=True)
     assert flow_rules("s2") == 0
     client.set_policy(rest, "fair")
     ovs.vsctl("set-controller", "s2", "tcp:127.0.0.1:6653")
-    watch.until(lambda: "0000000000000002" in client.status(rest)["switches"]["ready"], "the return of s2")
+    watch.until(lambda: "0000000000000002" in client.status(rest).switches.ready, "the return of s2")
     found["rules_back"] = flow_rules("s2")
     time.sleep(0.3)
     found["fair_after_return"] = [watch.mark(port) for port in (10_000, 10_001)]

@@ -11,18 +11,22 @@ from controller.metrics import Counters, exposition
 from controller.northbound import MOST_BODY_BYTES, Answer, Request, SwapPolicy, body_length, refused, respond, swapped
 from echelonflow.errors import InputError, PolicyError, RunError
 from echelonflow.records.run_record import DecisionRecord
+from echelonflow.wire.rest import Agents, GroupStatus, RunStatus, Status, Switches, decoded
 
 
 class View:
     def __init__(self):
         self.counters = Counters()
-        self.run = {"name": "r", "policy": 'a"b\\c', "enforcer": "rate", "groups": 3, "flows_in_flight": 2}
+        self.run = RunStatus(
+            name="r", elapsed_s=1.0, policy='a"b\\c', enforcer="rate", started=True, failed=False,
+            agents=Agents(2, 2, 0), groups=3, flows_in_flight=2,
+        )  # fmt: skip
 
     def status(self, now_s):
-        return {"switches": {"connected": ["s1", "s2"], "ready": ["s1"]}, "clients": 4, "run": self.run}
+        return Status(network="n", hosts=2, switches=Switches(("s1", "s2"), ("s1",)), clients=4, run=self.run)
 
     def groups(self):
-        return [{"job": "j"}]
+        return [GroupStatus(job="j", group="g", kind="pp", weight=1.0, flows=1, size_bytes=9)]
 
 
 def ask(method, path, body=b"", view=None):
@@ -32,7 +36,7 @@ def ask(method, path, body=b"", view=None):
 def test_what_is_asked_for_is_answered():
     status = json.loads(ask("GET", "/status").body)
     assert (status["clients"], status["decisions"], status["run"]["name"]) == (4, 0, "r")
-    assert json.loads(ask("GET", "/groups/?x=1").body) == [{"job": "j"}]
+    assert decoded(ask("GET", "/groups/?x=1").body, list[GroupStatus]) == View().groups()
     assert json.loads(ask("GET", "/policy").body) == {"policy": 'a"b\\c', "enforcer": "rate"}
     policies = {p["name"]: p for p in json.loads(ask("GET", "/policies").body)}
     assert "grouping" in policies["coflow"]["options"]
@@ -50,12 +54,13 @@ def test_an_order_for_a_policy_is_passed_on():
     [
         (b"", "not JSON"),
         (b"\xff\xfe", "not JSON"),
-        (b"[" * 30_000, "not JSON"),
-        (b"[]", "names no policy"),
-        (b'{"policy": 3}', "names no policy"),
+        (b"[" * 30_000, "expected object"),
+        (b'{"policy": ' + b"[" * 30_000, "expected str"),
+        (b"[]", "expected object, not array"),
+        (b'{"policy": 3}', "policy: expected str, not int"),
         (b'{"policy": "fair", "x": 1}', "unknown field x"),
         (b'{"policy": "fair", "enforcer": "magic"}', "enforcer is 'magic'"),
-        (b'{"policy": "fair", "enforcer": []}', "it must be one of priority, rate"),
+        (b'{"policy": "fair", "enforcer": []}', "enforcer: expected str | null, not array"),
     ],
 )
 def test_a_body_that_is_not_understood_is_400(body, words):

@@ -15,6 +15,7 @@ from controller.launch import FRAMEWORKS
 from controller.main import main
 from echelonflow.errors import InputError, RunError
 from echelonflow.wire.messages import Decide, Declare, FlowDeclaration, Hello, Ready, Release, Start, decode, encode
+from echelonflow.wire.rest import PolicyInForce
 from tests.unit.test_controller_main import LIMIT_S, connect, ends_with, free_port, serving, start, unused_port
 
 __all__ = ["free_port"]
@@ -103,22 +104,19 @@ def test_a_policy_is_swapped_while_flows_are_in_flight(controller, tmp_path):
     trainer = Trainer(controller)
     trainer.release("f0")
     assert trainer.settings() == {"f0": None}
-    assert client.set_policy(controller, "coflow(grouping=group)") == {
-        "policy": "coflow(grouping=group)",
-        "enforcer": "rate",
-    }
+    assert client.set_policy(controller, "coflow(grouping=group)") == PolicyInForce("coflow(grouping=group)", "rate")
     assert set(trainer.settings()) == {"f0"}
     (tmp_path / "mine.py").write_text(MINE.replace("BODY", "time.sleep(60)"))
-    assert client.set_policy(controller, str(tmp_path / "mine.py"))["enforcer"] == "rate"
+    assert client.set_policy(controller, str(tmp_path / "mine.py")).enforcer == "rate"
     assert trainer.settings() == {"f0": 1000.0}
     # With a second flow it hangs: the policy before is back within the limit, and everything was heard meanwhile.
     began_s = time.monotonic()
     trainer.release("f1")
-    assert client.status(controller)["run"]["policy"].endswith("mine.py")
+    assert client.status(controller).run.policy.endswith("mine.py")
     assert time.monotonic() - began_s < 0.9
     assert set(trainer.settings()) == {"f0", "f1"}
     status = client.status(controller)
-    assert (status["run"]["policy"], status["fallbacks"], status["swaps"]) == ("coflow(grouping=group)", 1, 2)
+    assert (status.run.policy, status.fallbacks, status.swaps) == ("coflow(grouping=group)", 1, 2)
     trainer.close()
 
 
@@ -135,7 +133,7 @@ def test_a_policy_that_cannot_be_used_is_named_and_the_old_one_stays(untouched_c
     (tmp_path / "mine.py").write_text(text)
     with pytest.raises(InputError, match=words):
         client.set_policy(untouched_controller, str(tmp_path / "mine.py"))
-    assert client.request(untouched_controller, "GET", "/policy")["policy"] == "echelonflow"
+    assert client.policy_in_force(untouched_controller).policy == "echelonflow"
 
 
 def test_while_one_policy_is_on_trial_decisions_go_on(controller, tmp_path):
@@ -175,7 +173,7 @@ def test_clients_that_misbehave_disturb_nobody(controller):
         assert b" 408 " in connection.recv(4096).split(b"\r\n")[0]
     for connection in slow:
         connection.close()
-    assert client.status(controller)["run"]["failed"] is False
+    assert client.status(controller).run.failed is False
     trainer.close()
 
 
@@ -196,14 +194,14 @@ def test_where_nobody_serves_the_message_says_what_to_name(tmp_path):
 
 def test_two_controllers_on_one_port_are_one_too_many(tmp_path, free_port):
     with serving(None, tmp_path / "one.sock", free_port) as process:
-        assert client.status(tmp_path / "rest.sock")["clients"] == 0  # it serves
+        assert client.status(tmp_path / "rest.sock").clients == 0  # it serves
         more = ("--rest-socket", str(tmp_path / "rest2.sock"))
         with start(None, tmp_path / "two.sock", free_port, "ryu", *more) as second:
             code, stderr = ends_with(second)
         assert (code, len(stderr.splitlines())) == (1, 1), stderr
         assert f"cannot listen for switches at 127.0.0.1:{free_port}" in stderr
         assert "--listen" in stderr
-        assert client.status(tmp_path / "rest.sock")["clients"] == 0
+        assert client.status(tmp_path / "rest.sock").clients == 0
         assert process.poll() is None
     assert not (tmp_path / "two.sock").exists()
 

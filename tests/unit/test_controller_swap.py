@@ -84,7 +84,7 @@ def test_a_swap_applies_to_flows_in_flight_at_once(network):
     out = decide(coordinator, NOW)
     assert decided_settings(out) == {"x0": THIRD}  # now behind x1, with the fewest changes
     assert record(out).trigger == "policy"
-    assert coordinator.status(NOW)["run"]["policy"] == "backwards"
+    assert coordinator.status(NOW).run.policy == "backwards"
 
 
 def test_a_swap_brings_the_policys_own_enforcer_unless_one_is_named(network):
@@ -114,7 +114,7 @@ def test_a_swapped_policy_that_fails_gives_way_to_the_one_before(network):
     out = decide(coordinator, NOW)
     assert record(out).trigger == "fallback"
     assert (coordinator.counters.swaps, coordinator.counters.fallbacks) == (1, 1)
-    assert not coordinator.status(NOW)["run"]["failed"]
+    assert not coordinator.status(NOW).run.failed
 
 
 def test_the_last_resort_is_fair_and_its_failure_the_end(network, monkeypatch):
@@ -123,7 +123,7 @@ def test_the_last_resort_is_fair_and_its_failure_the_end(network, monkeypatch):
     swap(coordinator, FAILING, None, NOW)
     for policy in ("failing", "fair"):
         decide(coordinator, NOW)
-        assert coordinator.status(NOW)["run"]["policy"] == policy
+        assert coordinator.status(NOW).run.policy == policy
     assert without_log(decide(coordinator, NOW))  # fair decides
     monkeypatch.setattr(coordinator._run.session, "_policy", dataclasses.replace(FAILING, name="fair"))
     say(coordinator, (3, finish("x0")))
@@ -153,7 +153,7 @@ def test_an_answer_that_was_overtaken_by_a_swap_is_of_no_account(network):
     swap(coordinator, BACKWARDS, None, NOW)
     assert coordinator.handle(asking.ask(ask.question), NOW) == []
     assert coordinator.handle(PolicyFailed(ask.question.number, "too late"), NOW) == []
-    assert coordinator.status(NOW)["run"]["policy"] == "backwards"
+    assert coordinator.status(NOW).run.policy == "backwards"
 
 
 def test_processes_of_policies_are_closed_when_of_no_more_use(network):
@@ -202,7 +202,7 @@ def test_a_client_that_leaves_takes_its_jobs_along(network):
     decide(coordinator, NOW)
     switch, rule = flow_rule(network, GROUP.flows[0], TOP)
     assert leave(coordinator, A, NOW) == [InstallRules(switch, remove=(rule,))]
-    assert coordinator.status(NOW)["run"]["groups"] == 0
+    assert coordinator.status(NOW).run.groups == 0
     # And the same again from the beginning.
     assert say(coordinator, (4, Hello("trainer", "h1")), (4, GROUP), (4, Release("job", "x0", 0, NOW))) == []
     assert decided_settings(decide(coordinator, NOW)) == {"x0": TOP}
@@ -212,16 +212,16 @@ def test_a_runner_interrupts_what_stands_and_it_comes_back(network):
     coordinator = standing(network)
     say(coordinator, (RUNNER, Hello("runner", "")))
     say(coordinator, (RUNNER, BEGIN))
-    assert coordinator.status(NOW)["run"]["name"] == BEGIN.run
+    assert coordinator.status(NOW).run.name == BEGIN.run
     leave(coordinator, RUNNER, NOW)
-    assert coordinator.status(NOW)["run"]["name"] == "standing"
+    assert coordinator.status(NOW).run.name == "standing"
 
 
 def test_a_standing_run_outlives_its_policy(network):
     coordinator = standing(network, FAILING)
     say(coordinator, (A, release("x0")))
     decide(coordinator, NOW)
-    assert coordinator.status(NOW)["run"]["policy"] == "fair"
+    assert coordinator.status(NOW).run.policy == "fair"
     assert isinstance(decide(coordinator, NOW)[-1], LogDecision)
 
 
@@ -289,8 +289,8 @@ def test_marks_decided_while_a_switch_was_away_are_there_when_it_is_back(network
 def test_groups_are_described_with_what_is_in_force(network):
     coordinator = in_flight(network)
     (group,) = coordinator.groups()
-    assert (group["job"], group["group"], group["flows"], group["size_bytes"]) == ("job", "g", 2, 2 * 10**6)
-    assert [(f["flow"], f["dscp"]) for f in group["in_flight"]] == [("x0", TOP), ("x1", SECOND)]
+    assert (group.job, group.group, group.flows, group.size_bytes) == ("job", "g", 2, 2 * 10**6)
+    assert [(f.flow, f.dscp) for f in group.in_flight] == [("x0", TOP), ("x1", SECOND)]
     other = Declare(
         "other", "g", "k", 1.0, tuple(msgspec.structs.replace(f, src_port=20_000 + f.index) for f in GROUP.flows)
     )
