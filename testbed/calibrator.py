@@ -78,7 +78,7 @@ class Calibrator:
 
     def after_run(self, run_index: int, cpu_stolen: float) -> None:
         """Measure the links as they are, if much was stolen (share of the processors) in a run; it counts if they hold."""
-        if not self._off() and cpu_stolen > self._attempts[-1].stolen_share + MORE_STOLEN_SHARE:
+        if self._attempts and not self._off() and cpu_stolen > self._attempts[-1].stolen_share + MORE_STOLEN_SHARE:
             self._attempt(first_run=run_index, choose_burst=False)
             if self._off():
                 self._tell(f"{self._off()} after {cpu_stolen:.0%} of the processors were taken away in the run")
@@ -108,7 +108,7 @@ class Calibrator:
 
     def _off(self) -> str:
         """What is wrong with the links as last measured; empty if nothing is."""
-        off = self._attempts[-1].off(self._max_error)
+        off = self._attempts[-1].off(self._max_error) if self._attempts else []
         if not off:
             return ""
         worst = max(off, key=lambda link: abs(link.error))

@@ -17,6 +17,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import psutil
+
 from echelonflow.errors import InputError, RunError
 
 NAMESPACES = ("net", "mnt", "pid")
@@ -50,11 +52,9 @@ class World(subprocess.Popen[bytes]):
             os.kill(first, sig)
 
     def _first_process(self) -> int | None:
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                with contextlib.suppress(OSError, IndexError, ValueError):
-                    if int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == self.pid:
-                        return int(entry.name)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(self.pid).children():
+                return child.pid
         return None
 
 

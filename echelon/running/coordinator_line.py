@@ -11,6 +11,9 @@ from echelonflow.wire import unix_socket
 from echelonflow.wire.line import Line
 from echelonflow.wire.messages import Event, Fault, Hello, Message
 
+SEEN_LIMIT_S = 2.0
+"""A process's connections close before it can be seen that it has ended: on a busy machine, long before."""
+
 
 class CoordinatorLine:
     """A connection to the coordinator's Unix socket, as its runner.
@@ -38,14 +41,17 @@ class CoordinatorLine:
         """
         deadline = time.monotonic() + timeout_s
         while True:
-            message = self._line.wait(0.05)
+            try:
+                message = self._line.wait(0.05)
+            except RunError:
+                _look_for_the_dead(check)
+                raise
             if isinstance(message, Event) and message.what == what:
                 return message
             if isinstance(message, Fault):
                 raise RunError(f"the coordinator refused: {message.reason}")
             if isinstance(message, Event) and message.what == "lost":
-                time.sleep(0.1)  # until it can be seen which process ended, and how
-                check()
+                _look_for_the_dead(check)
                 raise RunError(f"the controller lost {message.detail}; see logs/agent-{message.detail}.log")
             if isinstance(message, Event) and message.what == "fault":
                 raise RunError(f"coordinator: {message.detail}; see logs/controller.log")
@@ -55,3 +61,11 @@ class CoordinatorLine:
 
     def close(self) -> None:
         self._line.close()
+
+
+def _look_for_the_dead(check: Callable[[], None]) -> None:
+    """Call `check` until it raises, which says best what happened; for `SEEN_LIMIT_S` at most."""
+    deadline_s = time.monotonic() + SEEN_LIMIT_S
+    while time.monotonic() < deadline_s:
+        check()
+        time.sleep(0.02)

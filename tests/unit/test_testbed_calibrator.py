@@ -91,6 +91,13 @@ def test_runs_on_links_that_stay_off_do_not_count_and_later_ones_do(monkeypatch)
     assert world.told[-1] == "links carry what they declare again"
 
 
+def test_what_is_never_begun_never_measures(monkeypatch):
+    world = World(monkeypatch, [])
+    world.calibrator.before_run(1)
+    world.calibrator.after_run(1, cpu_stolen=0.5)
+    assert (world.saved, world.told) == ([], [])
+
+
 def test_no_longer_is_waited_than_runs_take(monkeypatch):
     world = World(monkeypatch, [-0.1] * 2, runs_s=6.0)
     world.calibrator.begin()
