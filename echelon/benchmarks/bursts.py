@@ -18,7 +18,8 @@ from echelonflow.errors import RunError
 from testbed import preflight, world
 
 BURSTS_S = (0.002, 0.004, 0.008, 0.02)
-MOST_OFF = 0.03
+MOST_OFF = 0.01
+"""Of the median: one measurement of half a second may be off by far more, and calibration then takes another."""
 
 
 def run(repeat: int, say: Say) -> list[Figure]:
@@ -50,8 +51,8 @@ def figures(rounds: list[dict[str, list[float]]]) -> list[Figure]:
         chosen = place == len(BURSTS_S)
         bursts_ms = sorted({round(burst_s * 1e3) for burst_s in columns["burst_s"][:, place]})
         words = f"the chosen burst ({', '.join(map(str, bursts_ms))} ms)" if chosen else f"bursts of {bursts_ms[0]} ms"
-        ok = bool(np.abs(error).max() <= MOST_OFF) if chosen else None
-        must = f"within {MOST_OFF:.0%}" if chosen else ""
+        ok = bool(abs(np.median(error)) <= MOST_OFF) if chosen else None
+        must = f"median within {MOST_OFF:.0%}" if chosen else ""
         found.append(Figure(f"what a link carries over what it declares, {words}", measured, must, ok))
     stolen = [one["stolen_share"][0] for one in rounds]
     found.append(Figure("processors taken away by the host", f"{min(stolen):.1%} to {max(stolen):.1%}", "", None))
