@@ -17,6 +17,7 @@ EXTRAS = {
     "dev": [
         "pytest>=8",
         "pytest-timeout>=2.3",
+        "pytest-xdist[psutil]>=3.5",
         "hypothesis>=6.100",
         "ruff>=0.6",
         "mypy>=1.11",

@@ -18,4 +18,13 @@ if [ "$(id -u)" -ne 0 ] && command -v sudo >/dev/null && sudo -n true 2>/dev/nul
     as_root=(sudo "--preserve-env=CI,ECHELON_REQUIRE_EMULATION")
 fi
 echo "== tests"
-exec "${as_root[@]}" .venv/bin/python -m pytest "$@"
+pytest() { "${as_root[@]}" .venv/bin/python -m pytest "$@"; }
+if [ $# -gt 0 ]; then
+    pytest "$@"
+    exit
+fi
+# Emulation needs the machine for itself; all else is tested by as many processes as there are cores.
+status=0
+pytest tests/unit tests/contract -n logical --maxprocesses 4 --dist loadfile || status=$?
+pytest tests/emulation || status=$?
+exit "$status"

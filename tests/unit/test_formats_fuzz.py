@@ -19,7 +19,7 @@ from echelonflow.options import bind
 from tests.unit.format_files import CASES, GLOO_STEP, NCCL_STEP, chakra_ring, kineto, valid_files, write
 from traffic.workloads import formats
 from traffic.workloads.formats import _chakra_messages as messages
-from traffic.workloads.formats import _files, _iteration
+from traffic.workloads.formats import _coflows, _files, _iteration
 from traffic.workloads.formats._chakra_job import MARK
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -206,12 +206,16 @@ def test_a_pipe_or_folder_is_not_waited_for(tmp_path):
     [
         ("astra-sim", "DATA\n1\nx -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 5 1\n", {"ranks": 10**8}),
         ("astra-sim", "MICRO\n1\nx -1 1 NONE 0 1 NONE 0 1 ALLTOALL 5 1\n", {"ranks": 100_000}),
-        pytest.param(
-            "sincronia", f"2 1\n1 0 {_iteration.MAX_STEPS} 1 1" + " 0 1 1" * _iteration.MAX_STEPS, {}, id="sincronia"
-        ),
         ("simai", "MICRO all_gpus: 90000000\n1\nx -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 5 1\n", {}),
     ],
 )
 def test_jobs_beyond_the_limit_are_refused_before_they_are_made(tmp_path, name, text, options):
     with pytest.raises(InputError, match=f"{_iteration.MAX_STEPS:,} steps, which is the limit"):
         formats.read(name, [write(tmp_path, "w.txt", text)], options)
+
+
+def test_a_trace_beyond_the_limit_is_refused_before_it_is_made(tmp_path, monkeypatch):
+    monkeypatch.setattr(_coflows, "MAX_STEPS", 1000)
+    path = write(tmp_path, "w.txt", "2 1\n1 0 1000 1 1" + " 0 1 1" * 1000)
+    with pytest.raises(InputError, match="1,000 steps, which is the limit"):
+        formats.read("sincronia", [path], {})

@@ -155,6 +155,44 @@ def test_run_ends_with_the_status_of_the_experiment(machine):
     assert machine(status=3, uname="echo Darwin")[0] == 3
 
 
+@pytest.fixture
+def checks(tmp_path):
+    """A checkout in which every tool is a stand-in: call test.sh with what pytest does; returns status and output."""
+    checkout = tmp_path / "a checkout"
+    shutil.copytree(ROOT / "scripts", checkout / "scripts", ignore=shutil.ignore_patterns("*"))
+    (checkout / ".venv" / "bin").mkdir(parents=True)
+    shutil.copy(ROOT / "test.sh", checkout)
+
+    def run_there(*arguments, pytest_does="exit 0"):
+        stand_ins = {".venv/bin/python": f'printf "<%s>" "$@"\necho\n{pytest_does}', "scripts/setup.sh": "exit 0"}
+        stand_ins |= {f".venv/bin/{tool}": "exit 0" for tool in ("ruff", "mypy", "lint-imports")}
+        for name, body in stand_ins.items():
+            (checkout / name).write_text(f"#!/usr/bin/env bash\n{body}\n")
+            (checkout / name).chmod(0o755)
+        done = run(str(checkout / "test.sh"), *arguments)
+        return done.returncode, done.stdout.replace("<-m><pytest>", "").splitlines()[2:]
+
+    return run_there
+
+
+def test_emulation_is_tested_by_itself_and_after_all_else(checks):
+    status, (first, second) = checks()
+    assert status == 0
+    assert first.startswith("<tests/unit><tests/contract><-n>")
+    assert second == "<tests/emulation>"
+
+
+def test_a_failure_is_not_forgotten_and_the_rest_is_tested(checks):
+    fails_once = 'case "$*" in *tests/unit*) exit 1 ;; esac'
+    status, called = checks(pytest_does=fails_once)
+    assert (status, len(called)) == (1, 2)
+
+
+def test_arguments_of_the_tests_go_to_pytest(checks):
+    assert checks("-k", "a b") == (0, ["<-k><a b>"])
+    assert checks("-k", "a b", pytest_does="exit 5")[0] == 5
+
+
 @pytest.mark.skipif(shutil.which("vagrant") is None, reason="vagrant is not installed")
 def test_vagrant_accepts_the_vagrantfile(tmp_path):
     # Provider blocks are only looked into where the provider is there; a typo in them shows here where it is.
