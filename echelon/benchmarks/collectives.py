@@ -22,9 +22,10 @@ from echelon.experiment import schema
 from echelon.experiment.schema import Experiment
 from echelonflow.errors import RunError
 from echelonflow.model import topologies
-from echelonflow.model.dag import Compute, Group, JobDag, to_dict
+from echelonflow.model.dag import JobDag, to_dict
 from results.statistics import Estimate, estimate
-from traffic.workloads.collectives import Algorithm, Collective, expand
+from traffic.workloads.collectives import Algorithm, Collective
+from traffic.workloads.dag_builder import DagBuilder
 
 HOSTS = 8
 RATE_BPS = 30e6
@@ -123,20 +124,14 @@ def collectives_experiment(folder: Path, repeat: int) -> Experiment:
 
 def collective_dag(case: Case) -> JobDag:
     """One iteration: every rank is ready, the collective, a pause at every rank once it is over there."""
-    ready = [Compute(f"ready {rank}", rank, 0.0) for rank in range(HOSTS)]
-    found = expand(
-        "c",
-        case.collective,
-        case.algorithm,
-        ranks=range(HOSTS),
-        size_bytes=SIZE_BYTES,
-        after=[(step.name,) for step in ready],
-    )
-    over = [Compute(f"over {rank}", rank, PAUSE_S, found.done[rank]) for rank in range(HOSTS)]
-    names = tuple(transfer.name for transfer in found.transfers)
-    group = Group("c", case.collective, names, (0.0,) * len(names))
-    again = tuple((last.name, first.name) for last, first in zip(over, ready, strict=True))
-    return JobDag(HOSTS, (*ready, *found.transfers, *over), (group,), again)
+    builder = DagBuilder(HOSTS)
+    ready = [builder.beside(rank, f"ready {rank}", 0.0, ()) for rank in range(HOSTS)]
+    inputs = [(step,) for step in ready]
+    group = builder.group("c", case.collective)
+    over = builder.collective("c", case.collective, case.algorithm, range(HOSTS), SIZE_BYTES, inputs, group)
+    for rank, first in enumerate(ready):
+        builder.next_iteration(builder.beside(rank, f"over {rank}", PAUSE_S, over[rank]), first)
+    return builder.dag({})
 
 
 def _slot_s(case: Case, rate_Bps: float) -> float:

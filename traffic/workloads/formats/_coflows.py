@@ -10,9 +10,9 @@ import numpy as np
 from echelonflow.errors import InputError, RunError
 from echelonflow.model.arrays import Ints
 from echelonflow.model.coflow_trace import CoflowTrace
-from echelonflow.model.dag import Compute, Group, JobDag, Transfer
 from echelonflow.model.units import format_duration, format_size
 from traffic.workloads import traces
+from traffic.workloads.dag_builder import DagBuilder
 from traffic.workloads.formats._iteration import MAX_STEPS
 from traffic.workloads.formats._layers import only
 from traffic.workloads.formats._report import Imported, Report
@@ -43,20 +43,12 @@ def read_coflows(paths: Sequence[Path], name: str, *, megabyte_bytes: int, coflo
     sent, bytes_in = int(size_bytes.sum()), round(float(trace.size_bytes[flows].sum()))
     if sent != bytes_in + padding_bytes:
         raise RunError(f"{path}: {bytes_in} bytes were read and {sent} would be sent; this is a fault of the importer")
-    ports: list[int] = np.union1d(trace.src[flows], trace.dst[flows]).tolist()
-    waits = _waits(trace, flows, ports)
-    if len(flows) + len(waits) > MAX_STEPS:
+    builder = DagBuilder(int(max(trace.src[flows].max(), trace.dst[flows].max())) + 1)
+    waits = _add_waits(builder, trace, flows)
+    if len(flows) + waits > MAX_STEPS:
         raise _too_many(path, flows)
-    transfers = _transfers(trace, flows, size_bytes)
-    first = {wait.rank: wait.name for wait in reversed(waits)}
-    last = {wait.rank: wait.name for wait in waits}
-    dag = JobDag(
-        ranks=ports[-1] + 1,
-        steps=(*waits, *transfers),
-        groups=tuple(_groups(trace, flows, transfers)),
-        next_iteration=tuple((last[port], first[port]) for port in ports),
-        parameters={"imported": name, "file": path.name},
-    )
+    _add_transfers(builder, trace, flows, size_bytes)
+    dag = builder.dag({"imported": name, "file": path.name})
     imported = np.unique(trace.coflow[flows])
     read = (
         f"{path}: {trace.coflows} Coflows with {trace.flows:,} flows",
@@ -116,42 +108,33 @@ def _senders(trace: CoflowTrace, flows: Ints) -> Ints:
     return pairs[np.lexsort((pairs[:, 1], trace.arrival_s[pairs[:, 1]], pairs[:, 0]))]
 
 
-def _waits(trace: CoflowTrace, flows: Ints, ports: Sequence[int]) -> list[Compute]:
-    """What the ports that send wait for, and to the end of the iteration every port; of each port in order."""
+def _add_waits(builder: DagBuilder, trace: CoflowTrace, flows: Ints) -> int:
+    """What the ports that send wait for, and to the end of the iteration every port; how many waits that are."""
+    ports: list[int] = np.union1d(trace.src[flows], trace.dst[flows]).tolist()
     end_s = float(trace.arrival_s[trace.coflow[flows]].max())
     now_s = dict.fromkeys(ports, 0.0)
-    before: dict[int, tuple[str, ...]] = dict.fromkeys(ports, ())
-    waits = []
-    for port, row in _senders(trace, flows).tolist():
+    senders = _senders(trace, flows).tolist()
+    for port, row in senders:
         arrival_s = float(trace.arrival_s[row])
         duration_s = round(arrival_s - now_s[port], _DIGITS)
-        waits.append(Compute(_arrival(trace, row, port), port, duration_s, before[port], "wait"))
-        now_s[port], before[port] = arrival_s, (waits[-1].name,)
+        builder.compute(port, _arrival(trace, row, port), duration_s, (), "wait")
+        now_s[port] = arrival_s
     for port in ports:
-        duration_s = round(end_s - now_s[port], _DIGITS)
-        waits.append(Compute(f"last arrival @{port}", port, duration_s, before[port], "wait"))
-    return waits
+        builder.compute(port, f"last arrival @{port}", round(end_s - now_s[port], _DIGITS), (), "wait")
+    return len(senders) + len(ports)
 
 
-def _transfers(trace: CoflowTrace, flows: Ints, size_bytes: Ints) -> list[Transfer]:
+def _add_transfers(builder: DagBuilder, trace: CoflowTrace, flows: Ints, size_bytes: Ints) -> None:
     """One for each flow; numbered, because a Coflow may have several flows between two ports."""
     columns = (trace.coflow[flows], trace.src[flows], trace.dst[flows], size_bytes)
     count: dict[int, int] = {}
-    transfers = []
     for row, src, dst, size in zip(*(column.tolist() for column in columns), strict=True):
-        number = count[row] = count.get(row, -1) + 1
         coflow = _coflow(trace, row)
+        if row not in count:
+            builder.group(coflow, "coflow", weight=float(trace.weight[row]))
+        number = count[row] = count.get(row, -1) + 1
         name = f"{coflow} flow {number} {src}->{dst}"
-        transfers.append(Transfer(name, src, dst, size, coflow, (_arrival(trace, row, src),)))
-    return transfers
-
-
-def _groups(trace: CoflowTrace, flows: Ints, transfers: Sequence[Transfer]) -> Iterator[Group]:
-    members: dict[int, list[str]] = {}
-    for row, transfer in zip(trace.coflow[flows].tolist(), transfers, strict=True):
-        members.setdefault(row, []).append(transfer.name)
-    for row, names in members.items():
-        yield Group(_coflow(trace, row), "coflow", tuple(names), (0.0,) * len(names), float(trace.weight[row]))
+        builder.transfer(name, src, dst, size, coflow, coflow, (_arrival(trace, row, src),))
 
 
 def _dropped(trace: CoflowTrace, keep: Ints, flows: Ints) -> Iterator[str]:
