@@ -70,20 +70,30 @@ class Option:
 def options_of(function: Callable[..., Any], *, given: Collection[str] = (), units: bool = True) -> list[Option]:
     """The options of `function` in the order of its signature; parameters in `given` are not the user's to write.
 
-    With `units`, names that end in a unit are written without it. `**others` are nobody's option.
+    With `units`, names that end in a unit are written without it. `**others` are nobody's option. Raises InputError for
+    an option whose type cannot be found.
     """
     found = []
-    hints: dict[str, Any] | None = None
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name in given or parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
             continue
-        hints = typing.get_type_hints(function) if hints is None else hints
         unit = next((suffix for suffix in _UNITS if units and parameter.name.endswith(suffix)), "")
-        hint = hints.get(parameter.name, str)
+        hint = _hint(function, parameter)
         kinds = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
         key = parameter.name.removesuffix(unit)
         found.append(Option(parameter.name, key, unit, kinds, parameter.default))
     return found
+
+
+def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
+    """The type of one parameter (text where it has none); those of others need not be known here."""
+    if parameter.annotation is parameter.empty:
+        return str
+    holder = types.SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
+    try:
+        return typing.get_type_hints(holder, getattr(function, "__globals__", {}))[parameter.name]
+    except NameError as error:
+        raise InputError(f"{parameter.name}: the type of this option is not known: {error}") from None
 
 
 def bind(

@@ -121,3 +121,19 @@ def test_pairs_that_are_none_are_refused(parts, words):
     assert pairs(["a = 1", "", "b=x=y"], "--set") == {"a": "1", "b": "x=y"}
     with pytest.raises(InputError, match=f"--set: option {words}"):
         pairs(parts, "--set")
+
+
+def test_only_the_types_of_options_need_to_be_known():
+    """A policy may import the snapshot's type for type checkers alone."""
+
+    def allocate(snapshot: Nowhere, *, pace: Literal["slow", "fast"] = "slow", gain: float = 1.0) -> Nowhere:  # noqa: F821
+        """A policy."""
+
+    bound = bind_text(allocate, {"pace": "fast", "gain": "2"}, given=("snapshot",), units=False)
+    assert bound == {"pace": "fast", "gain": 2.0}
+
+    def unclear(*, pace: Nowhere = "slow"):  # noqa: F821
+        """Has an option of an unknown type."""
+
+    with pytest.raises(InputError, match="pace: the type of this option is not known: name 'Nowhere'"):
+        bind_text(unclear, {})
