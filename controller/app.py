@@ -14,7 +14,7 @@ import math
 import queue
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,12 +35,13 @@ from controller.instructions import (
     SendTo,
 )
 from controller.run_logs import RunLogs
-from echelonflow.errors import InputError, RunError
+from echelonflow.errors import EchelonError, RunError
 from echelonflow.records import events
+from echelonflow.scheduling import policies
 from echelonflow.scheduling.policies import Policy
 from echelonflow.wire import unix_socket
 from echelonflow.wire.line import LineBuffer
-from echelonflow.wire.messages import Message, decode, encode
+from echelonflow.wire.messages import Begin, Message, decode, encode
 
 LONGEST_LINE_BYTES = 64 << 20
 """A message beyond this is not one of ours (a group of 100,000 flows takes some 20 MB)."""
@@ -63,11 +64,13 @@ class Client:
 class Shell:
     """Carries what happens to the coordinator, and its instructions out.
 
-    `guard` wraps each call of a policy in this process.
+    `load` makes policies, a user's in a process of its own, while everything else goes on. `guard` wraps each call of a
+    policy in this process.
     """
 
     framework: Framework
     coordinator: Coordinator
+    load: Callable[[str], Policy] = policies.load
     guard: Guard = unbounded
     _clients: dict[int, Client] = field(default_factory=dict)
     _switches: dict[str, SwitchHandle] = field(default_factory=dict)
@@ -132,11 +135,15 @@ class Shell:
             self._forget(client)
 
     def _receive(self, line: bytes, client: Client) -> None:
+        loaded = None
         try:
-            event: events.Event = events.ClientSaid(client.number, decode(line))
-        except InputError as error:
+            message = decode(line)
+            if isinstance(message, Begin):
+                loaded = self.load(message.policy)
+            event: events.Event = events.ClientSaid(client.number, message)
+        except EchelonError as error:
             event = events.LineRefused(client.number, str(error))
-        self.handle(event)
+        self.handle(event, loaded)
 
     def _write(self, client: Client) -> None:
         with contextlib.suppress(OSError):
@@ -156,7 +163,7 @@ class Shell:
 
     # Events and instructions
 
-    def handle(self, event: events.Event, *, follows: bool = False) -> None:
+    def handle(self, event: events.Event, loaded: Policy | None = None, *, follows: bool = False) -> None:
         """Have the coordinator handle an event. A fault of ours must end the run, not only a green thread.
 
         An event that `follows` from those before is not recorded: a replay finds it out again.
@@ -165,7 +172,7 @@ class Shell:
         try:
             if not follows:
                 self._record(event, now_s)
-            self.enact(self.coordinator.handle(event, now_s))
+            self.enact(self.coordinator.handle(event, now_s, loaded))
         except Exception as error:
             log.exception("the coordinator failed")
             self._fail(f"the controller failed: {type(error).__name__}: {error}")

@@ -86,7 +86,7 @@ class Run:
 class Coordinator:
     """State machine for one network; `now_s` is always the monotonic clock that agents share.
 
-    `load_policy` turns a policy's text into a Policy, `clock` (seconds) measures how long decisions take. A coordinator
+    `load_policy` turns a policy's text into a Policy for events that come without one, `clock` (seconds) measures how long decisions take. A coordinator
     that goes on where a log of events begins has asked `questions_asked` questions before.
     """
 
@@ -111,14 +111,16 @@ class Coordinator:
         self._switches_ready: set[str] = set()
 
     def handle(self, event: events.Event, now_s: float, loaded: Policy | None = None) -> list[Instruction]:
-        """What an event leads to, decisions included. `loaded` is the policy that an order names, if it is loaded.
+        """What an event leads to, decisions included. `loaded` is the policy that the event names.
+
+        A user's policy takes a process and time to load, so it is loaded before. Of ours, a text is enough.
 
         Orders that cannot be obeyed change nothing and raise: RunError where no run is in progress, InputError for a
         policy or an enforcer that there is not. All else that is wrong with an event is told to those concerned.
         """
         match event:
             case events.ClientSaid(client, message):
-                return self._said(message, client, now_s)
+                return self._said(message, client, now_s, loaded)
             case events.RoundOver():
                 return self._ask(now_s)
             case events.PolicyAnswered():
@@ -177,12 +179,12 @@ class Coordinator:
 
     # Clients
 
-    def _said(self, message: Message, client: int, now_s: float) -> list[Instruction]:
+    def _said(self, message: Message, client: int, now_s: float, loaded: Policy | None) -> list[Instruction]:
         self.counters.messages += 1
         try:
-            return self._dispatch(message, client, now_s)
+            return self._dispatch(message, client, now_s, loaded)
         except InputError as error:
-            return self._refuse(client, str(error))
+            return [*self._refuse(client, str(error)), *self._close([] if loaded is None else [loaded])]
 
     def _refuse(self, client: int, reason: str) -> list[Instruction]:
         """Tell a client that its message was refused, and the runner that this happened."""
@@ -206,7 +208,7 @@ class Coordinator:
             return self._removable(run.books.withdraw(client))
         return [] if run.session.is_done(client) else self._tell("lost", hello.host)
 
-    def _dispatch(self, message: Message, client: int, now_s: float) -> list[Instruction]:
+    def _dispatch(self, message: Message, client: int, now_s: float, loaded: Policy | None) -> list[Instruction]:
         if isinstance(message, Hello):
             return self._hello(message, client, now_s)
         if client not in self._clients:
@@ -214,7 +216,7 @@ class Coordinator:
         if isinstance(message, Begin | End):
             if client != self._runner:
                 raise InputError(f"{type(message).__name__} is for the runner to say, not for {self._name(client)}")
-            return self._begin(message, now_s) if isinstance(message, Begin) else self._end(now_s)
+            return self._begin(message, now_s, loaded) if isinstance(message, Begin) else self._end(now_s)
         if isinstance(message, Declare | Release | Progress | Finish | Ready | Done):
             return self._of_client(message, client, now_s)
         raise InputError(f"{type(message).__name__} is for the coordinator to say")
@@ -266,11 +268,11 @@ class Coordinator:
 
     # A run from Begin to End
 
-    def _begin(self, begin: Begin, now_s: float) -> list[Instruction]:
+    def _begin(self, begin: Begin, now_s: float, loaded: Policy | None) -> list[Instruction]:
         check_enforcer(begin.enforcer)
         if begin.agents < 0:
             raise InputError(f"Begin expects {begin.agents} agents")
-        policy = self._load_policy(begin.policy)
+        policy = loaded or self._load_policy(begin.policy)
         preamble = self._preamble(begin, now_s)
         dropped = self._drop_run()
         self._run = self._new_run(Session(begin.run, begin.agents, policy, begin.enforcer))

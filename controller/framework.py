@@ -187,12 +187,6 @@ class Framework:
             return False
         return True
 
-    def wait_alone(self, descriptor: int, *, write: bool, limit_s: float) -> bool:
-        """The same while everything else stands still."""
-        poll = importlib.import_module("eventlet.patcher").original("select").poll()
-        poll.register(descriptor, 4 if write else 1)  # POLLOUT, POLLIN
-        return bool(poll.poll(limit_s * 1e3))
-
     def time_limit(self, limit_s: float) -> Any:
         """A context that raises TimeoutError in this green thread after `limit_s`."""
         return importlib.import_module("eventlet").Timeout(limit_s, TimeoutError)

@@ -83,17 +83,15 @@ def _serve(
     """Serve switches, agents and REST until a signal; with `policy`, a standing run under it."""
     awake, woken = socket.socketpair()
     _stop_on_signals(woken)
-    # A run's own policy is loaded before anything of the run may be heard; one that is swapped in, beside it.
-    load = load_isolated(policies.load, wait_to_load=framework.wait_alone, wait=framework.wait)
-    coordinator = Coordinator(fabric, load)
-    shell = Shell(framework, coordinator, deadline)
+    load = load_isolated(policies.load, framework.wait)
+    coordinator = Coordinator(fabric)
+    shell = Shell(framework, coordinator, load, deadline)
     # The address is taken before anything slow, so that a second controller learns at once that it is one too many.
     framework.listen_for_switches(*switches_at, shell)
     warm_up(fabric.network)
-    load_beside = load_isolated(policies.load, wait_to_load=framework.wait, wait=framework.wait)
-    application = Rest(coordinator, shell.order, load_beside, deadline, framework.time_limit)
+    application = Rest(coordinator, shell.order, load, deadline, framework.time_limit)
     if policy is not None:
-        shell.order(StandingOrdered(policy))
+        shell.order(StandingOrdered(policy), load(policy))
     framework.spawn(shell.serve, control)
     for listening in rest:
         framework.spawn(framework.serve_http, listening, application)

@@ -63,8 +63,8 @@ class PolicyProcess:
         self._to = self._from = -1
         self._waiting = False
 
-    def load(self, wait: Wait) -> tuple[str, str]:
-        """Start the process and load the policy, waiting by `wait`: its enforcer and summary.
+    def load(self) -> tuple[str, str]:
+        """Start the process and load the policy: its enforcer and summary.
 
         Raises InputError for what is wrong in the file, PolicyError if loading takes too long.
         """
@@ -78,7 +78,7 @@ class PolicyProcess:
         os.close(answers)
         os.set_blocking(self._to, False)
         os.set_blocking(self._from, False)
-        answer = self._exchange(LoadPolicy(self._text), LOAD_LIMIT_S, wait, "loaded")
+        answer = self._exchange(LoadPolicy(self._text), LOAD_LIMIT_S, "loaded")
         if isinstance(answer, Loaded):
             return answer.enforcer, answer.summary
         self.close()
@@ -88,7 +88,7 @@ class PolicyProcess:
         """The policy's answer (PolicyError if it raises, is too slow, or its process ends)."""
         if self._process is None:
             raise PolicyError(f"policy {self._text}: its process has ended")
-        answer = self._exchange(AskAllocation(snapshot), self._deadline_s, self._wait, "decided")
+        answer = self._exchange(AskAllocation(snapshot), self._deadline_s, "decided")
         if isinstance(answer, Allocated):
             return answer.allocation()
         raise PolicyError(self._reason(answer))
@@ -111,12 +111,14 @@ class PolicyProcess:
             os.close(self._to)
             os.close(self._from)
 
-    def _exchange(self, request: Request, limit_s: float, wait: Wait, done: str) -> Answer:
+    def _exchange(self, request: Request, limit_s: float, done: str) -> Answer:
         """Send a request and return the answer; the process is killed if none comes in time."""
         until_s = time.monotonic() + limit_s
 
         def ready(*, write: bool) -> None:
-            if not wait(self._to if write else self._from, write=write, limit_s=max(until_s - time.monotonic(), 0.0)):
+            if not self._wait(
+                self._to if write else self._from, write=write, limit_s=max(until_s - time.monotonic(), 0.0)
+            ):
                 raise TimeoutError
 
         self._waiting = True
@@ -158,18 +160,18 @@ class PolicyProcess:
 
 
 def load_isolated(
-    load: Callable[[str], Policy], wait_to_load: Wait, wait: Wait, deadline_s: float = POLICY_DEADLINE_S
+    load: Callable[[str], Policy], wait: Wait, deadline_s: float = POLICY_DEADLINE_S
 ) -> Callable[[str], Policy]:
     """A `load` that has users' files loaded and run in processes of their own, and all else as before.
 
-    `wait_to_load` waits for the process to load the file, `wait` for each answer of at most `deadline_s`.
+    `wait` waits for the process to load the file, and for each answer of at most `deadline_s`.
     """
 
     def load_policy(text: str) -> Policy:
         if not user_file.is_named(text):
             return load(text)
         process = PolicyProcess(text, wait, deadline_s)
-        enforcer, summary = process.load(wait_to_load)
+        enforcer, summary = process.load()
         return Policy(text, enforcer, summary, process.allocate, isolated=True, close=process.close)
 
     return load_policy

@@ -87,7 +87,7 @@ class Rest:
             policy = self.load(order.policy)
             self._try(policy)
             # One in this process is loaded anew: what it remembers of its trial is not to count.
-            loaded = policy if policy.isolated else None
+            loaded = policy if policy.isolated else self.load(order.policy)
             self.order(PolicyOrdered(order.policy, order.enforcer or policy.enforcer), loaded)
         except EchelonError as fault:
             log.warning("policy %s is not swapped in: %s", order.policy, fault)

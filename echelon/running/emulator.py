@@ -122,6 +122,8 @@ class Emulation:
         sampler = LoadSampler(self.ovs.vswitchd_pid)
         try:
             self.line.send(Begin(outcome.label, assigned.policy, assigned.enforcer, len(hosts), str(files.decisions)))
+            # A user's policy takes a moment to load, and agents that came before that would be refused.
+            self.line.wait_for("begun", START_LIMIT_S, self.check)
             self._start_agents(hosts, files)
             ready = self.line.wait_for("ready", 30.0, self.check)
             outcome.zero_monotonic_s = float(ready.detail)

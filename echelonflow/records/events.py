@@ -33,7 +33,7 @@ class ClientSaid(msgspec.Struct, frozen=True, tag="client_said"):
 
 
 class LineRefused(msgspec.Struct, frozen=True, tag="line_refused"):
-    """A client has sent a line that is no message, and why it is none."""
+    """A client has sent a line that is no message, or begins a run under a policy that cannot be loaded; and why."""
 
     client: int
     reason: str

@@ -47,7 +47,7 @@ def wait(descriptor, *, write, limit_s):
 
 def load(path, body):
     path.write_text(HEAD + body)
-    return load_isolated(policies.load, wait, wait, deadline_s=0.5)(str(path))
+    return load_isolated(policies.load, wait, deadline_s=0.5)(str(path))
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_a_policy_in_a_process_answers_as_one_loaded_here_does(path, snapshot, c
 
 
 def test_policies_of_our_own_stay_here():
-    assert not load_isolated(policies.load, wait, wait)("fair").isolated
+    assert not load_isolated(policies.load, wait)("fair").isolated
 
 
 @pytest.mark.parametrize("body", list(BAD))
@@ -122,12 +122,13 @@ def test_a_policy_closed_while_it_is_waited_for_ends_the_wait(path, snapshot):
     path.write_text(HEAD + "def allocate(snapshot):\n    time.sleep(60)\n")
 
     def wait_and_close(descriptor, *, write, limit_s):
-        if not write:
+        if not write and loaded:
             process.close()
         return wait(descriptor, write=write, limit_s=limit_s)
 
+    loaded = []
     process = PolicyProcess(str(path), wait_and_close, 5.0)
-    process.load(wait)
+    loaded.append(process.load())
     with pytest.raises(PolicyError, match="its process ended before it had decided"):
         process.allocate(snapshot)
 

@@ -90,7 +90,7 @@ def world(network, monkeypatch):
 def make_world(network, monkeypatch, load=policies.load, fabric=None):
     clock = FakeClock()
     monkeypatch.setattr(app, "time", clock)
-    shell = app.Shell(FakeFramework(), Coordinator(fabric or KnownFabric(network), load))
+    shell = app.Shell(FakeFramework(), Coordinator(fabric or KnownFabric(network), load), load)
     for number in range(1, 1 + len(network.switches)):
         switch = SimpleNamespace(
             datapath_id=number, datapath=number, reset=lambda _rules: 7, install=lambda _add, _remove: None

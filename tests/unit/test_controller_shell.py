@@ -9,10 +9,24 @@ import pytest
 from controller.app import Client, Shell
 from controller.coordinator import Coordinator
 from controller.fabric import KnownFabric
+from echelonflow.errors import PolicyError
 from echelonflow.model import topologies
 from echelonflow.records.decisions import read_decisions
 from echelonflow.records.events import SwitchConnected
-from echelonflow.wire.messages import Begin, Decide, Declare, FlowDeclaration, Hello, Ready, Release, decode, encode
+from echelonflow.scheduling.policies import Policy
+from echelonflow.wire.messages import (
+    Begin,
+    Decide,
+    Declare,
+    Event,
+    Fault,
+    FlowDeclaration,
+    Hello,
+    Ready,
+    Release,
+    decode,
+    encode,
+)
 
 RUNNER, AGENT = 1, 2
 
@@ -119,6 +133,39 @@ def test_a_fault_of_the_coordinator_itself_is_told_to_the_runner(shell, events, 
     assert told.what == "fault"
     assert "stumbled" in told.detail
     assert len(shell.framework.spawned) == 1  # and it is not tried again
+
+
+def test_what_happens_while_a_policy_is_loaded_comes_before_the_begin(shell, events, tmp_path):
+    """Starting a process lets other green threads run: the coordinator must not be in the middle of something."""
+    load, inside = shell.load, []
+
+    def slow(text):
+        hear(shell, AGENT, *releases(shell))
+        inside.append(list(events))
+        return load(text)
+
+    shell.load = slow
+    hear(shell, RUNNER, Begin("second", "fair", "rate", 1, str(tmp_path / "second.jsonl")))
+    assert inside == [[]]  # the first run's, and nothing wrong with them
+    assert [(e.what, e.detail) for e in events if isinstance(e, Event)] == [("begun", "second")]
+
+
+def test_a_policy_that_cannot_be_loaded_is_refused_and_the_run_goes_on(shell, events):
+    def fail(text):
+        raise PolicyError(f"policy {text} had not loaded after 10 s")
+
+    shell.load = fail
+    hear(shell, RUNNER, Begin("second", "./slow.py", "rate", 1, "/nowhere"))
+    assert events == [Fault("policy ./slow.py had not loaded after 10 s")]
+    assert shell.coordinator.status(0.0).run.name == "r"
+
+
+def test_a_policy_that_was_loaded_in_vain_is_closed(shell, events):
+    closed = []
+    shell.load = lambda text: Policy(text, "rate", "", None, isolated=True, close=lambda: closed.append(text))
+    hear(shell, AGENT, Begin("mine", "./mine.py", "rate", 1, "/nowhere"))
+    assert closed == ["./mine.py"]
+    assert isinstance(events[0], Fault)
 
 
 def test_an_allocation_that_expires_sets_an_alarm(shell, monkeypatch):
