@@ -1,1 +1,1 @@
-"""Generators of what `docs/` shows: pictures of policies and workloads."""
+"""Makers of what `docs/` shows of the code: sections, tables and pictures; `python -m echelon.documents` runs them all."""
