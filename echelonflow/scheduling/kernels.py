@@ -123,7 +123,11 @@ def compiled(kernel: Kernel) -> Loop:
 
 
 def kept_on_disk(function: Callable[..., Any], *signature: Any) -> Any:
-    """The function compiled by numba, for `signature` now or at its first call, and kept for the next process."""
+    """The function compiled by numba, for `signature` now or at its first call, and kept for the next process.
+
+    It is kept beside its source, or in the user's cache folder where that may not be written (an installation for all
+    users, a clone that root has run). Where neither may be written it is compiled for this process alone.
+    """
     from numba import njit
 
     with contextlib.suppress(RuntimeError):  # neither the package's folder nor the user's cache can be written

@@ -195,6 +195,13 @@ def test_a_small_case_loads_no_compiler_and_warming_up_does():
     assert done.stdout.split() == ["False", "numba", "True"]
 
 
+@needs_numba
+def test_what_cannot_be_kept_on_disk_is_compiled_all_the_same():
+    made_in_memory = {}
+    exec("def one_more(number):\n    return number + 1\n", made_in_memory)  # no source file to keep it beside
+    assert kernels.kept_on_disk(made_in_memory["one_more"])(1) == 2
+
+
 def test_the_environment_can_forbid_compiling():
     code = "from echelonflow.scheduling import kernels; import sys; print(kernels.warm_up(), 'numba' in sys.modules)"
     environment = {**os.environ, kernels.PLAIN_VARIABLE: "1"}
