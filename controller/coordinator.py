@@ -43,6 +43,7 @@ from controller.instructions import (
     SendTo,
 )
 from controller.metrics import Counters
+from controller.peers import Peers
 from controller.session import Session, check_enforcer
 from echelonflow.errors import InputError, RunError
 from echelonflow.records import events
@@ -50,12 +51,10 @@ from echelonflow.scheduling import policies
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.wire.messages import (
-    PROTOCOL_VERSION,
     Begin,
     Declare,
     Done,
     End,
-    Event,
     Fault,
     Finish,
     Hello,
@@ -65,7 +64,7 @@ from echelonflow.wire.messages import (
     Release,
     Start,
 )
-from echelonflow.wire.rest import GroupStatus, Status, Switches
+from echelonflow.wire.rest import GroupStatus, Status
 
 START_DELAY_S = 0.3
 """Between the decision to start and the run's zero: time for every agent to hear of it."""
@@ -86,8 +85,9 @@ class Run:
 class Coordinator:
     """State machine for one network; `now_s` is always the monotonic clock that agents share.
 
-    `load_policy` turns a policy's text into a Policy for events that come without one, `clock` (seconds) measures how long decisions take. A coordinator
-    that goes on where a log of events begins has asked `questions_asked` questions before.
+    `load_policy` turns a policy's text into a Policy for events that come without one. `clock` (seconds) measures how
+    long decisions take. A coordinator that goes on where a log of events begins has asked `questions_asked` questions
+    before.
     """
 
     def __init__(
@@ -103,12 +103,9 @@ class Coordinator:
         self._load_policy = load_policy
         self._clock = clock
         self._questions_asked = questions_asked
-        self._clients: dict[int, Hello] = {}
-        self._runner: int | None = None
+        self._peers = Peers(fabric)
         self._run: Run | None = None
         self._standing: Policy | None = None
-        self._connected: set[str] = set()
-        self._switches_ready: set[str] = set()
 
     def handle(self, event: events.Event, now_s: float, loaded: Policy | None = None) -> list[Instruction]:
         """What an event leads to, decisions included. `loaded` is the policy that the event names.
@@ -147,8 +144,8 @@ class Coordinator:
             case events.SwitchConnected(datapath_id):
                 return self._switch_connected(datapath_id)
             case events.SwitchReady(switch):
-                self._switches_ready.add(switch)
-                return [*self._tell_switches(), *self._start_if_ready(now_s)]
+                self._peers.note_ready(switch)
+                return [*self._peers.tell_switches(), *self._start_if_ready(now_s)]
             case events.SwitchLost(datapath_id):
                 return self._switch_lost(datapath_id)
             case events.SwitchRefused(switch, reason):
@@ -164,8 +161,7 @@ class Coordinator:
         switch = self.fabric.switch_name(datapath_id)
         if switch is None:
             return self._tell("fault", f"a switch with datapath id {datapath_id} connected; the network has none such")
-        self._switches_ready.discard(switch)
-        self._connected.add(switch)
+        self._peers.connect_switch(switch)
         flow_rules = [] if self._run is None else self._run.books.rules_on(switch)
         return [ResetSwitch(switch, (*self.fabric.base_rules(switch), *flow_rules))]
 
@@ -173,8 +169,7 @@ class Coordinator:
         switch = self.fabric.switch_name(datapath_id)
         if switch is None:
             return []
-        self._switches_ready.discard(switch)
-        self._connected.discard(switch)
+        self._peers.forget_switch(switch)
         return self._tell("lost", f"switch {switch}") if self._run is not None else []
 
     # Clients
@@ -189,15 +184,17 @@ class Coordinator:
     def _refuse(self, client: int, reason: str) -> list[Instruction]:
         """Tell a client that its message was refused, and the runner that this happened."""
         self.counters.refused += 1
-        told_runner = [] if client == self._runner else self._tell("fault", f"{self._name(client)}: {reason}")
+        told_runner = (
+            [] if self._peers.is_runner(client) else self._tell("fault", f"{self._peers.name(client)}: {reason}")
+        )
         return [SendTo(client, Fault(reason)), *told_runner]
 
     def _gone(self, client: int) -> list[Instruction]:
         """With the runner goes the run; an agent that was not done is lost."""
-        hello = self._clients.pop(client, None)
-        if client == self._runner:
+        was_runner = self._peers.is_runner(client)
+        hello = self._peers.forget(client)
+        if was_runner:
             instructions = self._drop_run()
-            self._runner = None
             self._stand()
             return instructions
         run = self._run
@@ -211,31 +208,21 @@ class Coordinator:
     def _dispatch(self, message: Message, client: int, now_s: float, loaded: Policy | None) -> list[Instruction]:
         if isinstance(message, Hello):
             return self._hello(message, client, now_s)
-        if client not in self._clients:
+        if self._peers.host_of(client) is None:
             raise InputError(f"say Hello before {type(message).__name__}")
         if isinstance(message, Begin | End):
-            if client != self._runner:
-                raise InputError(f"{type(message).__name__} is for the runner to say, not for {self._name(client)}")
-            return self._begin(message, now_s, loaded) if isinstance(message, Begin) else self._end(now_s)
+            if not self._peers.is_runner(client):
+                name = self._peers.name(client)
+                raise InputError(f"{type(message).__name__} is for the runner to say, not for {name}")
+            return self._begin(message, client, now_s, loaded) if isinstance(message, Begin) else self._end(now_s)
         if isinstance(message, Declare | Release | Progress | Finish | Ready | Done):
             return self._of_client(message, client, now_s)
         raise InputError(f"{type(message).__name__} is for the coordinator to say")
 
     def _hello(self, hello: Hello, client: int, now_s: float) -> list[Instruction]:
-        if hello.version != PROTOCOL_VERSION:
-            raise InputError(f"protocol version {hello.version} is not {PROTOCOL_VERSION}")
-        if client in self._clients:
-            raise InputError("Hello was said already")
-        if hello.host and hello.host not in self.network.edge_switch:
-            known = ", ".join(self.network.hosts[:8]) or "none; the controller was given no --hosts"
-            raise InputError(f"host {hello.host!r} is not in network {self.network.name} (it has: {known})")
-        if not hello.host:
-            if self._runner is not None:
-                raise InputError("another runner is connected; one network serves one runner")
-            self._runner = client
-            self._clients[client] = hello
-            return self._tell_switches()
-        self._clients[client] = hello
+        self._peers.welcome(hello, client)
+        if self._peers.is_runner(client):
+            return self._peers.tell_switches()
         if self._run is not None:
             self._run.session.join(client)
         return self._start_if_ready(now_s)
@@ -243,7 +230,7 @@ class Coordinator:
     def _of_client(
         self, message: Declare | Release | Progress | Finish | Ready | Done, client: int, now_s: float
     ) -> list[Instruction]:
-        run, host = self._run, self._clients[client].host
+        run, host = self._run, self._peers.host_of(client)
         if run is None:
             raise InputError(f"{type(message).__name__} outside a run: the runner has not said Begin")
         if not host:
@@ -268,27 +255,21 @@ class Coordinator:
 
     # A run from Begin to End
 
-    def _begin(self, begin: Begin, now_s: float, loaded: Policy | None) -> list[Instruction]:
+    def _begin(self, begin: Begin, client: int, now_s: float, loaded: Policy | None) -> list[Instruction]:
         check_enforcer(begin.enforcer)
         if begin.agents < 0:
             raise InputError(f"Begin expects {begin.agents} agents")
         policy = loaded or self._load_policy(begin.policy)
-        preamble = self._preamble(begin, now_s)
+        # A fresh coordinator that is given these is where this one is now.
+        ahead = [*self._peers.preamble(), events.ClientSaid(client, begin)]
+        preamble = tuple(events.Handled(now_s, event) for event in ahead)
         dropped = self._drop_run()
         self._run = self._new_run(Session(begin.run, begin.agents, policy, begin.enforcer))
         begun = [OpenLog(begin.decisions_path, preamble), *self._tell("begun", begin.run)]
         return [*dropped, *begun, *self._start_if_ready(now_s)]
 
-    def _preamble(self, begin: Begin, now_s: float) -> tuple[events.Handled, ...]:
-        """Events by which a fresh coordinator comes to where this one is: switches, clients, then the run."""
-        connected = [events.SwitchConnected(self.fabric.datapath_id(switch)) for switch in sorted(self._connected)]
-        ready = [events.SwitchReady(switch) for switch in sorted(self._switches_ready)]
-        clients = [events.ClientSaid(client, hello) for client, hello in self._clients.items()]
-        begun = () if self._runner is None else (events.ClientSaid(self._runner, begin),)
-        return tuple(events.Handled(now_s, event) for event in (*connected, *ready, *clients, *begun))
-
     def _new_run(self, session: Session) -> Run:
-        return Run(session, FlowBooks(self.fabric, self._connected, self._clock, self._number))
+        return Run(session, FlowBooks(self.fabric, self._peers.connected, self._clock, self._number))
 
     def _ready(self, session: Session, client: int, now_s: float) -> list[Instruction]:
         session.note_ready(client)
@@ -298,7 +279,7 @@ class Coordinator:
 
     def _start_if_ready(self, now_s: float) -> list[Instruction]:
         run = self._run
-        if run is None or not run.session.may_start or not self._all_switches_ready:
+        if run is None or not run.session.may_start or not self._peers.switches_complete:
             return []
         zero_s = now_s + START_DELAY_S
         starts = [SendTo(client, Start(zero_s)) for client in run.session.start(zero_s)]
@@ -332,7 +313,7 @@ class Coordinator:
 
     def _removable(self, instructions: Iterable[Instruction]) -> list[Instruction]:
         """A switch that is not connected has lost our rules from its books: it is reset when it comes back."""
-        return [i for i in instructions if not isinstance(i, InstallRules) or i.switch in self._connected]
+        return [i for i in instructions if not isinstance(i, InstallRules) or i.switch in self._peers.connected]
 
     # Decisions
 
@@ -424,8 +405,8 @@ class Coordinator:
         return Status(
             network=self.network.name,
             hosts=len(self.network.hosts),
-            switches=Switches(tuple(sorted(self._connected)), tuple(sorted(self._switches_ready))),
-            clients=len(self._clients),
+            switches=self._peers.switches,
+            clients=self._peers.clients,
             run=None if run is None else run.session.status(now_s, *run.books.counts),
             decisions=counters.decisions,
             swaps=counters.swaps,
@@ -440,16 +421,5 @@ class Coordinator:
         self._questions_asked += 1
         return self._questions_asked
 
-    @property
-    def _all_switches_ready(self) -> bool:
-        return self.fabric.complete(self._switches_ready)
-
-    def _tell_switches(self) -> list[Instruction]:
-        return self._tell("switches", str(len(self._switches_ready))) if self._all_switches_ready else []
-
     def _tell(self, what: str, detail: str = "") -> list[Instruction]:
-        return [] if self._runner is None else [SendTo(self._runner, Event(what, detail))]
-
-    def _name(self, client: int) -> str:
-        hello = self._clients.get(client)
-        return f"client {client}" if hello is None else f"{hello.client} on {hello.host or 'no host'}"
+        return self._peers.tell_runner(what, detail)
