@@ -21,6 +21,7 @@ from echelonflow.records.outcome import Classes
 from echelonflow.wire.classes import CLASSES
 from testbed import queues, socket_buffers, world
 from testbed.openvswitch import PrivateOpenVSwitch
+from testbed.processes import end_within
 
 LONGEST_INTERFACE_NAME = 15
 END_LIMIT_S = 2.0
@@ -325,12 +326,7 @@ class EmulatedNetwork:
         for child in self._children:
             if child.poll() is None:
                 child.terminate()
-        for child in self._children:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(END_LIMIT_S)
-            if child.poll() is None:
-                child.kill()
-                child.wait()
+        end_within(self._children, END_LIMIT_S)
         self._children.clear()
         # One command instead of one for each link; the peers in the hosts go with them.
         on_switches = [name for name, interface in self._interfaces.items() if interface.node not in self._pids]

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import time
+from collections.abc import Iterable
+from typing import Any
 
 import psutil
 
@@ -23,3 +27,14 @@ def alive(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def end_within(processes: Iterable[subprocess.Popen[Any]], limit_s: float) -> None:
+    """Wait until all have ended, for `limit_s` in all; kill those that are left."""
+    deadline_s = time.monotonic() + limit_s
+    for process in processes:
+        try:
+            process.wait(max(deadline_s - time.monotonic(), 0.0))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

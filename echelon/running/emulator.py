@@ -46,10 +46,15 @@ from testbed.capture import PacketCapture
 from testbed.load import LoadSampler
 from testbed.mininet_network import EmulatedNetwork
 from testbed.openvswitch import PrivateOpenVSwitch
+from testbed.processes import end_within
 from traffic.agent.plan import make_plan
 
 START_LIMIT_S = 60.0
 """For the controller and the switches to be there, on a machine that is slow and has compiled nothing yet."""
+AGENTS_END_LIMIT_S = 5.0
+"""For all of them together, after they have said that they are done."""
+AGENTS_FAIL_LIMIT_S = 1.0
+"""To say why, where the run has failed: whoever interrupted it waits."""
 WATCH_S = 0.5
 """How often the progress of a run is looked at."""
 FIRST = ("nice", "-n", "-10")
@@ -128,12 +133,12 @@ class Emulation:
             ready = self.line.wait_for("ready", 30.0, self.check)
             outcome.zero_monotonic_s = float(ready.detail)
             self.line.wait_for("done", assigned.expected_s * 3 + 30.0, _Watch(self, files.agent(hosts[0])))
-            self._end_agents()
+            self._end_agents(AGENTS_END_LIMIT_S)
             self.line.send(End())
             self.line.wait_for("ended", 10.0, self.check)
         finally:
             outcome.load = load = sampler.stop()
-            self._end_agents()
+            self._end_agents(AGENTS_FAIL_LIMIT_S)
             outcome.captures = capture.stop()
             outcome.classes = _difference(self.net.class_counters(), before)
         return load
@@ -151,13 +156,9 @@ class Emulation:
                     stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                 )  # fmt: skip
 
-    def _end_agents(self) -> None:
-        for agent in self.agents.values():
-            try:
-                agent.wait(5.0)
-            except subprocess.TimeoutExpired:
-                agent.kill()
-                agent.wait()
+    def _end_agents(self, limit_s: float) -> None:
+        """Those that have not ended after `limit_s` are killed."""
+        end_within(self.agents.values(), limit_s)
         self.agents.clear()
 
 
