@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from echelonflow.records.decisions import DecisionLog
-from echelonflow.records.events import EVENTS_FILE, Event, EventLog, Handled, Opening
+from echelonflow.records.events import Event, EventLog, Handled, Opening
+from echelonflow.records.folder import RunFiles
 from echelonflow.records.run_record import DecisionRecord
 
 
@@ -20,7 +21,7 @@ class RunLogs:
 
     def __init__(self, path: Path, opening: Opening, preamble: Iterable[Handled]) -> None:
         self._decisions = DecisionLog(path)
-        self._events = EventLog(path.with_name(EVENTS_FILE), opening)
+        self._events = EventLog(RunFiles(path.parent).events, opening)
         for logged in preamble:
             self._events.append(logged.now_s, logged.event)
 

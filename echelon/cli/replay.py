@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from echelonflow.errors import EXIT_FAILED, InputError
+from echelonflow.records.folder import RunFiles
 
 
 def replay(
@@ -22,31 +23,25 @@ def replay(
     from controller.replay_log import difference
     from controller.replay_log import replay as decisions_of
     from echelonflow.records.decisions import read_decisions
-    from echelonflow.records.events import EVENTS_FILE
-    from echelonflow.records.folder import RunFiles
 
     same = True
-    for raw in _recorded(folder):
-        replayed = decisions_of(raw / EVENTS_FILE)
-        found = difference(read_decisions(RunFiles(raw).decisions), replayed)
+    for files in _recorded(folder):
+        replayed = decisions_of(files.events)
+        found = difference(read_decisions(files.decisions), replayed)
         same = same and found is None
-        typer.echo(
-            f"{raw.name}: " + (f"{len(replayed)} decisions, all equal" if found is None else f"differs: {found}")
-        )
+        words = f"{len(replayed)} decisions, all equal" if found is None else f"differs: {found}"
+        typer.echo(f"{files.root.name}: {words}")
     if not same:
         raise typer.Exit(EXIT_FAILED)
 
 
-def _recorded(folder: Path) -> list[Path]:
-    """Folders of runs whose events were recorded (InputError where there is none)."""
-    from echelonflow.records.events import EVENTS_FILE
-
-    if (folder / EVENTS_FILE).exists():
-        return [folder]
-    found = sorted(path.parent for path in (folder / "raw").glob(f"*/{EVENTS_FILE}"))
+def _recorded(folder: Path) -> list[RunFiles]:
+    """The runs whose events were recorded (InputError where there is none)."""
+    runs = [RunFiles(folder), *(RunFiles(raw) for raw in sorted((folder / "raw").glob("*")))]
+    found = [files for files in runs if files.events.exists()]
     if not found:
         raise InputError(
-            f"{folder}: holds no {EVENTS_FILE}; emulated runs have one each, older ones and simulations none"
+            f"{folder}: holds no events.jsonl; emulated runs have one each, older ones and simulations none"
         )
     return found
 

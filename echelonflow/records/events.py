@@ -20,8 +20,6 @@ from echelonflow.model.network import Network
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.wire.messages import Message
 
-EVENTS_FILE = "events.jsonl"
-"""Its name in the folder of a run's raw records."""
 _BUFFER_BYTES = 1 << 18
 
 

@@ -138,7 +138,7 @@ def run(world, network, folder, policy, enforcer, in_mid_run=lambda: None, itera
 
 
 def replayed(folder):
-    return replay_log.replay(folder / events.EVENTS_FILE)
+    return replay_log.replay(RunFiles(folder).events)
 
 
 def check(folder, at_least=60):
@@ -178,7 +178,7 @@ def test_a_run_in_which_everything_happens_is_replayed(world, network, tmp_path)
     run(world, network, tmp_path, "echelonflow", "priority", in_mid_run)
     was = check(tmp_path)
     assert any(decision.trigger.startswith("policy") or "policy" in decision.trigger for decision in was)
-    kinds = {type(logged.event) for logged in events.read(tmp_path / events.EVENTS_FILE)[1]}
+    kinds = {type(logged.event) for logged in events.read(RunFiles(tmp_path).events)[1]}
     assert {events.LineRefused, events.PacketShown, events.SwitchRefused, events.PolicyOrdered} <= kinds
 
 

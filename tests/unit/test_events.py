@@ -45,7 +45,7 @@ def write(path, logged):
 
 
 def test_every_kind_of_event_is_read_as_it_was_written(tmp_path):
-    path = tmp_path / events.EVENTS_FILE
+    path = tmp_path / "events.jsonl"
     clock = [1234.000000001 + i / 3 for i in range(len(EXAMPLES))]
     write(path, zip(clock, EXAMPLES, strict=True))
     opening, found = events.read(path)
