@@ -85,9 +85,8 @@ class Calibrator:
 
     def _attempt(self, *, first_run: int, choose_burst: bool) -> None:
         begin_s, before = time.monotonic(), read_sample()
-        lateness = None
-        if choose_burst:
-            lateness = calibrate.watch_timers(self._net)
+        lateness = calibrate.watch_timers(self._net) if choose_burst else None
+        if lateness is not None:
             self._net.set_burst(max(lateness.least_burst_s(), self._least_burst_s))
         links = tuple(calibrate.calibrate(self._net, self._max_error))
         attempt = CalibrationAttempt(

@@ -67,11 +67,14 @@ def pooled(outputs: Sequence[str]) -> Lateness:
 
 
 def wait_often(begin_s: float, end_s: float) -> dict[str, object]:
-    """Wait for `WAIT_S` again and again from `begin_s` to `end_s` (CLOCK_MONOTONIC); how late each wait ended."""
-    late_s = []
+    """Wait for `WAIT_S` again and again from `begin_s` to `end_s` (CLOCK_MONOTONIC); how late each wait ended.
+
+    It waits once at least, also where it was started too late to wait at all: that is lateness, too.
+    """
+    late_s: list[float] = []
     time.sleep(max(begin_s - time.monotonic(), 0.0))
     first_s = now_s = time.monotonic()
-    while now_s < end_s:
+    while now_s < end_s or not late_s:
         time.sleep(WAIT_S)
         then_s, now_s = now_s, time.monotonic()
         late_s.append(round(now_s - then_s - WAIT_S, 7))

@@ -39,6 +39,7 @@ def one_round(net: EmulatedNetwork, number: int) -> dict[str, list[float]]:
     """Late timers, then the link with each burst, another one first in every round."""
     before = read_sample()
     lateness = watch_timers(net)
+    assert lateness is not None
     bursts_s = [*BURSTS_S, lateness.least_burst_s()]
     errors = [0.0] * len(bursts_s)
     for turn in range(len(bursts_s)):

@@ -46,6 +46,14 @@ def test_a_link_faster_than_its_hosts_is_held_to_what_the_hosts_can_send():
     assert fabric.expected_Bps == pytest.approx(network.capacity_Bps[0])
 
 
+def test_where_no_link_can_be_filled_nothing_is_measured():
+    class Net:
+        network = single_switch.build(hosts=1, rate_bps=1e6)
+
+    assert calibrate.trials(Net.network) == []
+    assert calibrate.watch_timers(Net()) is None
+
+
 def test_the_error_is_a_share_of_what_is_declared():
     trial = calibrate.trials(NETWORKS["single-switch"])[0]
     sent = [{"rtt_s": 0.0002, "rtt_loaded_s": 0.004}]

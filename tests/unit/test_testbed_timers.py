@@ -45,6 +45,12 @@ def test_quantiles():
     assert (found.quantile_s(0.5), found.quantile_s(0.99), found.quantile_s(1.0)) == (0.051, 0.1, 0.1)
 
 
+def test_a_probe_that_starts_too_late_waits_once_all_the_same():
+    found = timers.wait_often(time.monotonic() - 2.0, time.monotonic() - 1.0)
+    assert len(found["late_s"]) == 1
+    assert found["probed_s"] >= timers.WAIT_S
+
+
 def test_the_probe_waits_as_often_as_it_can_on_its_core():
     core = timers.cores()[0]
     begin_s = time.monotonic() + 0.3
