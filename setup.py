@@ -41,7 +41,7 @@ setup(
     package_data={
         "experiments": ["*.yaml", "paradigms/*.yaml", "traces/*"],
         "traffic.workloads": ["profiles/*.json"],
-        "results": ["templates/*.j2"],
+        "results.report": ["templates/*.j2"],
     },
     install_requires=[
         "numpy>=1.24",

@@ -14,7 +14,7 @@ from echelon.experiment.schema import Experiment
 from echelon.running import runner
 from echelonflow.errors import EXIT_FAILED, RunError
 from echelonflow.records.progress import Progress, Running
-from results.summary import Summary, read_summary
+from results.analysis.summary import Summary, read_summary
 
 
 def emulate(experiment: Experiment, say: Say) -> Path:

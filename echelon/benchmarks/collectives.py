@@ -23,7 +23,7 @@ from echelon.experiment.schema import Experiment
 from echelonflow.errors import RunError
 from echelonflow.model import topologies
 from echelonflow.model.dag import JobDag, to_dict
-from results.statistics import Estimate, estimate
+from results.analysis.statistics import Estimate, estimate
 from traffic.workloads.collectives import Algorithm, Collective
 from traffic.workloads.dag_builder import DagBuilder
 

@@ -12,7 +12,7 @@ from echelon.places import EXPERIMENTS
 from echelonflow.records.decisions import read_decisions
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.outcome import read_outcome
-from results.read_run import last_marks
+from results.analysis.read_run import last_marks
 
 IN_FORCE_S = 0.015
 """A mark younger than this need not be on packets yet."""

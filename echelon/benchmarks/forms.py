@@ -19,8 +19,8 @@ from echelon.cases.random_jobs import TOPOLOGIES, Case, draw
 from echelonflow.errors import InputError
 from echelonflow.scheduling import policies
 from echelonflow.scheduling.policies.echelonflow import STAGE_ORDERS
-from results.metrics import group_rows, iteration_rows
-from results.statistics import estimate
+from results.analysis.rows import group_rows, iteration_rows
+from results.analysis.statistics import estimate
 from simulator.fluid import simulate
 
 CASES = 20

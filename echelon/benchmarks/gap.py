@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from echelon.benchmarks import Figure, Say
 from echelon.study import compare, measure
 from echelon.study.gaps import GOAL, gaps_of
-from results.statistics import estimate
+from results.analysis.statistics import estimate
 
 INSTANCES = 40
 """Instances for each repeat: 200 with the usual five."""

@@ -23,9 +23,10 @@ from echelon.running.runner import INTERRUPTED
 from echelonflow.errors import EXIT_FAILED, InputError, PolicyError, RunError
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import read_manifest
-from results.paradigms import Cell, cells, markdown, pairs_apart, write_cells
+from results.analysis.side_by_side import Cell, cells, pairs_apart
+from results.analysis.summary import Summary, read_summary
 from results.pictures.paradigm_plots import draw_paradigms
-from results.summary import Summary, read_summary
+from results.report.side_by_side import markdown, write_cells
 
 MOST_MEDIAN, MOST_WORST = 0.06, 0.15
 """How far exposed communication may be from fluid: in the median over all experiments, jobs and policies; anywhere."""

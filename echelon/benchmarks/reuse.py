@@ -15,7 +15,7 @@ from echelon.benchmarks import Figure, Say
 from echelon.benchmarks.forms import relative
 from echelon.cases.random_jobs import TOPOLOGIES, Case, draw
 from echelonflow.scheduling import policies
-from results.metrics import iteration_rows
+from results.analysis.rows import iteration_rows
 from simulator.fluid import simulate
 
 CASES = 6

@@ -23,7 +23,7 @@ from echelon.experiment.schema import Experiment
 from echelonflow.model.network import Network
 from echelonflow.scheduling import policies
 from echelonflow.wire.classes import DATA_CLASSES
-from results.metrics import iteration_rows
+from results.analysis.rows import iteration_rows
 from simulator.fluid import simulate
 from simulator.realism import Realism
 

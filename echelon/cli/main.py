@@ -87,8 +87,8 @@ def run(
     from echelon.cli.display import Display
     from echelon.experiment import schema
     from echelon.running import runner
-    from results.columns import to_json
-    from results.table import summary_table
+    from results.analysis.columns import to_json
+    from results.report.table import summary_table
 
     if out is not None and len(files) > 1:
         raise InputError("--out names one folder; give one experiment file with it")
@@ -117,7 +117,7 @@ def report(folder: Annotated[Path, typer.Argument(help="Folder of an earlier run
     """
     from echelon.running.runner import exit_code
     from results.folder import analyse
-    from results.table import summary_table
+    from results.report.table import summary_table
 
     summary = analyse(folder)
     typer.echo(summary_table(summary))

@@ -15,13 +15,13 @@ from echelon.documents.made_pages import with_made
 from echelon.places import DOCS
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.tables import markdown_table
-from results.coflows import CoflowResult, CoflowRow, Kind
-from results.columns import columns_of
-from results.fidelity import Fidelity
-from results.metrics import FlowRow, GroupRow, IterationRow, RunKey
-from results.statistics import Estimate
-from results.summary import JobFigures, PolicyResult, RunResult, Summary
-from results.table import COFLOW_COLUMNS, COLUMNS, PrintedColumn
+from results.analysis.coflows import CoflowKind, CoflowResult, CoflowRow
+from results.analysis.columns import columns_of
+from results.analysis.fidelity import Fidelity
+from results.analysis.rows import FlowRow, GroupRow, IterationRow, RunKey
+from results.analysis.statistics import Estimate
+from results.analysis.summary import JobFigures, PolicyResult, RunResult, Summary
+from results.report.table import COFLOW_COLUMNS, COLUMNS, PrintedColumn
 
 END = "<!-- end of what is made -->"
 
@@ -39,7 +39,7 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "summary.json: runs": (RunResult,),
         "summary.json: fidelity": (Fidelity,),
         "summary.json: coflows": (CoflowResult,),
-        "summary.json: kinds": (Kind,),
+        "summary.json: kinds": (CoflowKind,),
     }
 )
 """What is made of each dataclass that a run writes, by the name of the made part."""

@@ -15,7 +15,7 @@ from echelon.experiment.schema import Experiment
 from echelon.places import EXPERIMENTS
 from echelonflow.model.dag import Job
 from echelonflow.scheduling import policies
-from results.metrics import group_rows, iteration_rows
+from results.analysis.rows import group_rows, iteration_rows
 from simulator.fluid import simulate
 
 FOLDER = EXPERIMENTS / "paradigms"

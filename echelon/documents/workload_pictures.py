@@ -21,9 +21,9 @@ from echelonflow.options import options_of
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import policies
 from echelonflow.tables import markdown_table
-from results.metrics import iteration_rows
+from results.analysis.rows import iteration_rows
+from results.analysis.shown import ShownRun, shown_iteration
 from results.pictures.gantt import draw_gantt
-from results.shown import ShownRun, shown_iteration
 from simulator.fluid import simulate
 from traffic.workloads import paradigms, profile
 from traffic.workloads.paradigms._families import IN_ORDER, OTHERS, Family

@@ -28,7 +28,7 @@ from echelonflow.model.units import parse_duration_s
 from echelonflow.options import bind
 from echelonflow.records.manifest import JobNotes
 from echelonflow.scheduling import policies
-from results.verdict import Limits
+from results.analysis.verdict import Limits
 from simulator.realism import EXACT, Realism
 
 

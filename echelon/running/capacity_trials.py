@@ -20,7 +20,7 @@ from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
 from echelonflow.model.network import Network
 from echelonflow.model.units import format_rate
 from echelonflow.records.folder import RunFolder
-from results.verdict import Limits
+from results.analysis.verdict import Limits
 
 Say = Callable[[str], None]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from echelon.study.flow_orders import FlowOrder
 from echelon.study.measure import Schedule, Scores
 from echelonflow.errors import InputError
-from results.statistics import estimate
+from results.analysis.statistics import estimate
 
 Ratio = tuple[float, float, float]
 TIE = 0.005

@@ -14,8 +14,8 @@ from echelonflow import plugins
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Compute, Transfer
 from echelonflow.tables import markdown_table
+from results.analysis.statistics import estimate
 from results.pictures import study_plots
-from results.statistics import estimate
 
 Cases = Mapping[str, Sequence[measure.Scores]]
 """The scores of all measured cases, by section, in order of number."""

@@ -20,7 +20,7 @@ from echelonflow.model.network import Network
 from echelonflow.options import Option
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import bounds, policies
-from results.metrics import group_rows, iteration_rows
+from results.analysis.rows import group_rows, iteration_rows
 from simulator.fluid import simulate
 
 ITERATIONS = 2

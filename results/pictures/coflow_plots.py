@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from results.coflows import TraceRun
+from results.analysis.coflows import TraceRun
 from results.pictures import style
 
 

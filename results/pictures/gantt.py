@@ -13,9 +13,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from echelonflow.records.run_record import RunRecord
-from results.lanes import lanes
+from results.analysis.lanes import lanes
+from results.analysis.shown import ShownRun, Window
 from results.pictures import style
-from results.shown import ShownRun, Window
 
 FLOW_COLOURS = (style.SKY, style.BLUE)
 """Flows of neighbouring groups alternate, so that where one ends and the next begins is seen."""

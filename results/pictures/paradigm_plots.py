@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.lines import Line2D
 
-from results.paradigms import Cell, by_row
+from results.analysis.side_by_side import Cell, by_row
 from results.pictures import style
 
 _ROW_IN = 0.36

@@ -10,9 +10,9 @@ import numpy as np
 
 from echelonflow.model.dag import Job
 from echelonflow.wire.classes import class_of_dscp
+from results.analysis.shown import ShownRun, shown_iteration
+from results.analysis.summary import PolicyResult, Summary
 from results.pictures import style
-from results.shown import ShownRun, shown_iteration
-from results.summary import PolicyResult, Summary
 
 MOST_FLOWS_BY_NAME = 40
 """With more flows than this in an iteration, their tardiness is drawn as a distribution."""

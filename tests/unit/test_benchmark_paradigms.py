@@ -20,10 +20,10 @@ from echelonflow.errors import EXIT_FAILED, EXIT_VALID, InputError, RunError
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import write_manifest
 from echelonflow.records.outcome import Load
+from results.analysis.side_by_side import Cell, pairs_apart
+from results.analysis.statistics import Estimate
+from results.analysis.summary import JobFigures, PolicyResult
 from results.folder import analyse
-from results.paradigms import Cell, pairs_apart
-from results.statistics import Estimate
-from results.summary import JobFigures, PolicyResult
 from tests.unit.synthetic_run import synthetic_run, write_experiment
 from traffic.agent.plan import check_observable
 

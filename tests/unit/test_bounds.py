@@ -20,7 +20,7 @@ from echelonflow.scheduling.bounds.several import link_bound_s
 from echelonflow.scheduling.fill import least_tardiness_s
 from echelonflow.scheduling.state import SchedulerState
 from echelonflow.wire.messages import Declare, FlowDeclaration
-from results.metrics import group_rows, iteration_rows
+from results.analysis.rows import group_rows, iteration_rows
 from simulator.fluid import simulate
 from tests.unit.synthetic_run import paper_job
 

@@ -13,9 +13,9 @@ import pytest
 from echelon.documents import columns
 from echelon.experiment import schema
 from echelon.running import runner
-from results.columns import columns_of
+from results.analysis.columns import columns_of
 from results.folder import analyse
-from results.table import summary_table
+from results.report.table import summary_table
 from tests.unit.synthetic_run import paper_job, paper_network, synthetic_run, write_experiment
 
 PAGE = (columns.DOCS / "columns.md").read_text(encoding="utf-8")

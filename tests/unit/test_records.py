@@ -21,7 +21,7 @@ from echelonflow.records.placed_job import PlacedJob
 from echelonflow.records.plan import read_plan, write_plan
 from echelonflow.records.progress import Failed, Running, parse_progress, progress_line
 from echelonflow.wire.declare import declarations
-from results.read_run import read_run
+from results.analysis.read_run import read_run
 from traffic.agent.plan import make_plan
 from traffic.workloads.paradigms import gpipe
 

@@ -19,12 +19,13 @@ from echelonflow.records.plan import read_plan
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.records.runs import load_runs, save_runs
 from echelonflow.scheduling import policies
-from results import metrics, pcap
+from results.analysis import pcap
+from results.analysis import rows as run_tables
+from results.analysis.lanes import lanes
+from results.analysis.read_run import last_marks, read_run
+from results.analysis.summary import read_summary
 from results.folder import analyse
-from results.lanes import lanes
-from results.read_run import last_marks, read_run
-from results.summary import read_summary
-from results.table import summary_table
+from results.report.table import summary_table
 from simulator.fluid import simulate
 from tests.unit.synthetic_run import calibration, paper_job, paper_network, synthetic_run, write_experiment
 
@@ -99,9 +100,9 @@ def test_every_capture_is_read_once_and_rows_are_computed_once(tmp_path, monkeyp
         computed.append((record.policy, record.repeat))
         return group_rows(record, jobs, references)
 
-    pcap_read, group_rows = pcap.read, metrics.group_rows
+    pcap_read, group_rows = pcap.read, run_tables.group_rows
     monkeypatch.setattr(pcap, "read", reading)
-    monkeypatch.setattr(metrics, "group_rows", computing)
+    monkeypatch.setattr(run_tables, "group_rows", computing)
     analyse(root)
     assert sorted(read) == sorted(path.name for path in (root / "pcap").iterdir())
     assert len(read) == 12

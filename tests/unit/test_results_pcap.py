@@ -11,7 +11,7 @@ from scapy.layers.l2 import ARP, Ether
 from scapy.utils import PcapReader, wrpcap
 
 from echelonflow.errors import InputError
-from results.pcap import read
+from results.analysis.pcap import read
 from tests.unit.synthetic_run import ACK, SYN, Packet, write_pcap
 
 A, B = "10.0.0.1", "10.0.0.2"

@@ -14,7 +14,7 @@ from echelonflow.scheduling import policies
 from echelonflow.scheduling.reuse import OrderMemory
 from echelonflow.scheduling.state import SchedulerState
 from echelonflow.wire.messages import Declare, FlowDeclaration
-from results.metrics import iteration_rows
+from results.analysis.rows import iteration_rows
 from simulator.fluid import simulate
 from traffic.workloads import paradigms
 

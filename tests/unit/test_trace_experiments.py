@@ -17,9 +17,9 @@ from echelon.experiment import schema
 from echelon.running import runner
 from echelonflow.errors import InputError
 from echelonflow.model import topologies
-from results.coflows import coflow_results, load_trace_runs
+from results.analysis.coflows import coflow_results, load_trace_runs
 from results.folder import analyse
-from results.table import summary_table
+from results.report.table import summary_table
 from simulator.realism import Realism
 from tests.unit.test_experiments import changed
 

@@ -8,7 +8,7 @@ from echelon.benchmarks._paradigm_files import POLICIES
 from echelon.documents import experiment_figures
 from echelon.experiment import schema
 from echelonflow.scheduling import policies
-from results.metrics import iteration_rows
+from results.analysis.rows import iteration_rows
 from simulator.fluid import simulate
 from traffic.workloads import paradigms
 

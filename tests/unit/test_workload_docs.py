@@ -10,7 +10,7 @@ import pytest
 
 from echelon.documents import made_pages, workload_pictures
 from echelonflow.model.dag import JobDag
-from results.shown import ShownRun
+from results.analysis.shown import ShownRun
 from traffic.workloads import paradigms
 from traffic.workloads.dag_builder import DagBuilder
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from echelonflow.errors import InputError
 from echelonflow.records.outcome import RunOutcome
-from results.pcap import Capture, Int64s, TcpStream
+from results.analysis.pcap import Capture, Int64s, TcpStream
 
 Floats = npt.NDArray[np.float64]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from echelonflow.model.dag import Job
 from echelonflow.records.run_record import RunRecord
-from results.flows import Throughput
-from results.metrics import IterationRow, RunRows, run_rows
+from results.analysis.packets import Throughput
+from results.analysis.rows import IterationRow, RunRows, run_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from results.lanes import lanes
-from results.shown import ShownRun
+from results.analysis.lanes import lanes
+from results.analysis.shown import ShownRun
 
 _DECISIONS = "decisions"
 

@@ -13,8 +13,8 @@ from echelonflow.model.units import format_rate, format_size
 from echelonflow.records.calibration import Calibration
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import Manifest
-from results.summary import Summary
-from results.table import MISSING, format_seconds, format_share
+from results.analysis.summary import Summary
+from results.report.table import MISSING, format_seconds, format_share
 
 _PICTURES = (
     (
@@ -57,7 +57,7 @@ _PICTURES = (
 def write_report(folder: RunFolder, manifest: Manifest, calibration: Calibration | None, summary: Summary) -> Path:
     """Write report.html into `folder`, with the pictures that were drawn there before; returns its path."""
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("results"),
+        loader=jinja2.PackageLoader("results.report"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

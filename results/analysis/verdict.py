@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from echelonflow.errors import InputError
 from echelonflow.records.calibration import Calibration
-from results.fidelity import Fidelity
+from results.analysis.fidelity import Fidelity
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ import numpy as np
 
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.records.coflow_runs import read_coflow_runs
-from results.columns import write_csv
-from results.metrics import RunKey
+from results.analysis.columns import write_csv
+from results.analysis.rows import RunKey
 
 FIGURES = ("average_s", "median_s", "p95_s", "p99_s")
 SHORT_BYTES = 5e6
@@ -62,7 +62,7 @@ class CoflowRow(RunKey):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class CoflowKind:
     """The Coflows of one of Varys's four kinds under one policy."""
 
     name: str
@@ -93,7 +93,7 @@ class CoflowResult:
     """99th percentile of completion times. Computed."""
     normalised: tuple[float, ...]
     """These four figures, each over that of the first policy. Computed."""
-    kinds: tuple[Kind, ...]
+    kinds: tuple[CoflowKind, ...]
     """One object for each kind of Coflow that the trace has. Computed."""
 
 
@@ -124,7 +124,7 @@ def _figures(completion_s: Floats) -> tuple[float, float, float, float]:
     return float(completion_s.mean()), median_s, p95_s, p99_s
 
 
-def _kinds(run: TraceRun, first: TraceRun) -> tuple[Kind, ...]:
+def _kinds(run: TraceRun, first: TraceRun) -> tuple[CoflowKind, ...]:
     short, narrow = run.longest_bytes < SHORT_BYTES, run.width <= NARROW_FLOWS
     masks = {
         "short narrow": short & narrow,
@@ -138,7 +138,8 @@ def _kinds(run: TraceRun, first: TraceRun) -> tuple[Kind, ...]:
         if mask.any()
     }
     return tuple(
-        Kind(name, int(masks[name].sum()), ours_s, ours_s / theirs_s) for name, (ours_s, theirs_s) in averages.items()
+        CoflowKind(name, int(masks[name].sum()), ours_s, ours_s / theirs_s)
+        for name, (ours_s, theirs_s) in averages.items()
     )
 
 

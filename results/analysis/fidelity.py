@@ -1,6 +1,6 @@
 """How faithful one emulated run was, in numbers: load, lateness, losses, and every sum counted twice.
 
-Only measures; what is too much is `results.verdict`'s to say.
+Only measures; what is too much is `results.analysis.verdict`'s to say.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.outcome import RunOutcome
 from echelonflow.records.run_record import FlowRecord, RunRecord
 from echelonflow.wire.classes import CONTROL_CLASS, class_of_dscp
-from results.flows import FlowPackets
-from results.statistics import quantile
+from results.analysis.packets import FlowPackets
+from results.analysis.statistics import quantile
 
 NAMED_AT_MOST = 3
 """Flows that a message names of all that are wrong."""

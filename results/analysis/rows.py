@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from echelonflow.model.dag import Job, iteration_times_without_network
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.run_record import FlowRecord, RunRecord
-from results.flows import FlowPackets
+from results.analysis.packets import FlowPackets
 
 GroupKey = tuple[str, int, str]
 """(job, iteration, group)."""

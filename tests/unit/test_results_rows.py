@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 from echelonflow.scheduling import policies
-from results.columns import write_csv
-from results.metrics import FlowRow, GroupRow, IterationRow, flow_rows, group_rows, iteration_rows
-from results.statistics import estimate, quantile
+from results.analysis.columns import write_csv
+from results.analysis.rows import FlowRow, GroupRow, IterationRow, flow_rows, group_rows, iteration_rows
+from results.analysis.statistics import estimate, quantile
 from simulator.fluid import simulate
 from tests.unit.synthetic_run import paper_job, paper_network
 

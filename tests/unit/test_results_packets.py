@@ -8,8 +8,8 @@ import pytest
 
 from echelonflow.errors import InputError
 from echelonflow.records.outcome import ClockReading, RunOutcome
-from results.flows import RunClock, flow_packets, throughput_Bps
-from results.pcap import Capture, TcpStream
+from results.analysis.packets import RunClock, flow_packets, throughput_Bps
+from results.analysis.pcap import Capture, TcpStream
 
 NAME = ("10.0.0.1", 10_000, "10.0.0.2", 5001)
 CLOCK = RunClock(realtime_ns=1_000_000_000_000, run_s=-1.0, rate=1.0)

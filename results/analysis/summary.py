@@ -12,11 +12,11 @@ from typing import ClassVar
 
 from echelonflow.codec import convert, read_json
 from echelonflow.model.dag import Job
-from results.coflows import CoflowResult
-from results.columns import to_json
-from results.fidelity import Fidelity
-from results.metrics import GroupRow, IterationRow, RunRows
-from results.statistics import Estimate, estimate
+from results.analysis.coflows import CoflowResult
+from results.analysis.columns import to_json
+from results.analysis.fidelity import Fidelity
+from results.analysis.rows import GroupRow, IterationRow, RunRows
+from results.analysis.statistics import Estimate, estimate
 
 
 @dataclass(frozen=True, slots=True)

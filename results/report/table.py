@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from echelonflow.tables import text_table
-from results.coflows import FIGURES, CoflowResult
-from results.statistics import Estimate
-from results.summary import PolicyResult, Summary
+from results.analysis.coflows import FIGURES, CoflowResult
+from results.analysis.statistics import Estimate
+from results.analysis.summary import PolicyResult, Summary
 
 MISSING = "-"
 Row = TypeVar("Row")

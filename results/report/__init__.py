@@ -1,0 +1,1 @@
+"""What a reader gets: the printed table, report.html, the timeline, pages of tables."""
