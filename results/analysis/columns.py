@@ -1,7 +1,7 @@
 """The columns of a table, from the dataclass of its rows: what is written of it, and what each column means.
 
 A row's fields are its columns. The docstring under a field says what it means, and in its last sentence where the value
-comes from; its name carries the unit. The page docs/columns.md is made of nothing else.
+comes from. Its name carries the unit. docs/columns.md is made of that, and of what the printed table says of itself.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _docstrings(kind: type) -> dict[str, str]:
     """The docstring under each field and in each property of a class's own source, on one line."""
     try:
         (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    except OSError:  # no source of ours, such as `object`'s
+    except (OSError, TypeError):  # a base class without source in Python
         return {}
     assert isinstance(body, ast.ClassDef)
     found: dict[str, str] = {}

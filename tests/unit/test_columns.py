@@ -8,12 +8,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from echelon.documents import columns
 from echelon.experiment import schema
 from echelon.running import runner
-from results.analysis.columns import columns_of
+from results.analysis.columns import columns_of, to_json
 from results.folder import analyse
 from results.report.table import summary_table
 from tests.unit.synthetic_run import paper_job, paper_network, synthetic_run, write_experiment
@@ -143,6 +144,17 @@ def test_a_column_without_a_description_is_refused():
 
     with pytest.raises(ValueError, match="Bare: no docstring says what is in untold"):
         columns_of(Bare)
+
+
+def test_records_of_every_kind_are_rows():
+    class Point(msgspec.Struct):
+        x_bytes: int
+        """A place. From the test."""
+
+    assert [(column.name, column.unit, column.source) for column in columns_of(Point)] == [
+        ("x_bytes", "bytes", "the test")
+    ]
+    assert to_json({"points": (Point(1), Point(2))}) == {"points": [{"x_bytes": 1}, {"x_bytes": 2}]}
 
 
 def test_units_come_from_names():
