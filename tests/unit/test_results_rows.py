@@ -12,6 +12,7 @@ from scipy import stats
 from echelonflow.scheduling import policies
 from results.analysis.columns import write_csv
 from results.analysis.rows import FlowRow, GroupRow, IterationRow, flow_rows, group_rows, iteration_rows
+from results.analysis.shown import ShownRun
 from results.analysis.statistics import estimate, quantile
 from simulator.fluid import simulate
 from tests.unit.synthetic_run import paper_job, paper_network
@@ -110,3 +111,24 @@ def test_estimates_are_over_runs():
     assert (single.median, single.low, single.high, single.n) == (3.0, None, None, 1)
     assert quantile([1.0, 2.0, 3.0], 0.5) == 2.0
     assert quantile([], 0.5) is None
+
+
+def test_the_second_iteration_is_shown_where_there_is_one():
+    job, record = fluid("fair", 3)
+    shown = ShownRun.of("fair", record, [job])
+    rows = iteration_rows(record, [job])
+    assert (shown.window.iteration, shown.window.start_s, shown.window.finish_s) == (
+        1,
+        rows[1].start_s,
+        rows[1].finish_s,
+    )
+    assert shown.rows.iterations == rows
+    once, only = fluid("fair")
+    assert ShownRun.of("fair", only, [once]).window.iteration == 0
+
+
+def test_a_run_that_did_not_come_to_the_shown_iteration_cannot_be_shown():
+    job, record = fluid("fair", 2)
+    record.computes = [c for c in record.computes if (c.iteration, c.step) != (1, "c2")]
+    with pytest.raises(ValueError, match="iteration 1 is not complete"):
+        ShownRun.of("fair", record, [job])
