@@ -129,7 +129,7 @@ def test_a_second_controller_on_one_socket_is_refused_and_a_left_over_is_not(net
     path = tmp_path / "c.sock"
     with serving(network_file, path, free_port) as process:
         connect(path, process)
-        with start(network_file, path, free_port + 1) as second:
+        with start(network_file, path, unused_port()) as second:
             code, stderr = ends_with(second)
         assert code == 1
         assert "c.sock" in stderr
