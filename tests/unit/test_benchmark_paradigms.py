@@ -121,6 +121,7 @@ def test_hosts_of_a_job_without_closed_form_are_left_out(tmp_path):
     assert set(found) == {"h2", "h3"}
 
 
+@pytest.mark.slow  # whole run folders are written and analysed
 def test_perfect_recordings_miss_nothing(tmp_path):
     execute = Recorded()
     figures = paradigms.run(2, silent, tmp_path, ["gpipe", "zero"], execute)
@@ -145,6 +146,7 @@ def test_perfect_recordings_miss_nothing(tmp_path):
     assert "echelonflow" in (tmp_path / "paradigms.svg").read_text()
 
 
+@pytest.mark.slow  # whole run folders are written and analysed
 def test_it_goes_on_where_it_was_stopped_and_runs_again_what_is_asked_differently(tmp_path):
     paradigms.run(1, silent, tmp_path, ["gpipe"], Recorded())
     again = Recorded()
@@ -157,6 +159,7 @@ def test_it_goes_on_where_it_was_stopped_and_runs_again_what_is_asked_differentl
     assert sorted(path.name for path in (tmp_path / "paradigm-runs").iterdir()) == ["gpipe.1", "gpipe.2", "pipedream.1"]
 
 
+@pytest.mark.slow  # whole run folders are written and analysed
 def test_invalid_runs_are_left_out_and_a_policy_without_any_valid_one_is_missed(tmp_path):
     def spoil(experiment, runs):
         for run in runs:

@@ -95,6 +95,7 @@ def test_arbitrary_bytes(name, data):
         survive(name, [write(Path(folder), NAMES[name], data)], OPTIONS.get(name, {}))
 
 
+@pytest.mark.slow  # many files, each with another fault
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @MUTATIONS
 @given(seed=st.integers(0, 1 << 32))
@@ -163,6 +164,7 @@ def with_an_odd_value(tree, chance):
         return tree
 
 
+@pytest.mark.slow  # many files, each with another fault
 @pytest.mark.parametrize("kind", ["nccl", "gloo", "job", "chakra"])
 @settings(MUTATIONS, max_examples=150)
 @given(seed=st.integers(0, 1 << 32))
