@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from echelonflow.model import addressing
+from echelonflow.model.network import Cable
 from echelonflow.model.topologies import leaf_spine, single_switch
 from echelonflow.records.folder import RunFolder
 from echelonflow.wire.classes import dscp_of_class
@@ -23,7 +25,11 @@ from testbed.load import LoadSampler
 from testbed.mininet_network import EmulatedNetwork
 from testbed.openvswitch import PrivateOpenVSwitch
 
-SMALL_LEAF_SPINE = leaf_spine.build(leaves=2, spines=2, hosts_per_leaf=2, rate_bps=50e6)
+_LEAF_SPINE = leaf_spine.build(leaves=2, spines=2, hosts_per_leaf=2, rate_bps=50e6)
+SMALL_LEAF_SPINE = dataclasses.replace(
+    _LEAF_SPINE, cables=(*_LEAF_SPINE.cables, Cable("p1", "l1", 50e6, kind="fabric"))
+)
+"""One of its leaves has two cables to one of its spines."""
 SENDER = """
 import socket, sys, time
 to, port, dscp, end = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
