@@ -34,6 +34,8 @@ START_S = 0.25
 WARM_UP_S = 0.25
 WINDOW_S = 0.5
 LEAST_SEGMENTS = 100
+LEAST_BURSTS = 50
+"""A window is as long as so many bursts: one burst more or less in it is then 2 % of what is measured."""
 ATTEMPTS = 4
 """Each filled and measured for twice as long as the one before."""
 PROBE_S = 1.0
@@ -159,12 +161,16 @@ def _start_s(trial: Trial, start_up_s: float) -> float:
     return max(START_S, 2 * start_up_s * 2 * len(trial.pairs))
 
 
+def window_s(trial: Trial, mtu_bytes: int, burst_s: float) -> float:
+    """For how long a link is measured at least, so that neither single segments nor bursts weigh much."""
+    slowest_Bps = trial.expected_Bps / len(trial.pairs)
+    return max(WINDOW_S, LEAST_SEGMENTS * mtu_bytes / slowest_Bps, LEAST_BURSTS * burst_s)
+
+
 def _measure(net: EmulatedNetwork, trial: Trial, start_s: float, lasting: float) -> LinkMeasurement:
     """One measurement, `lasting` times as long as it has to be."""
-    slowest_Bps = trial.expected_Bps / len(trial.pairs)
-    segment = net.network.mtu_bytes
     begin_s = time.monotonic() + start_s + lasting * WARM_UP_S
-    end_s = begin_s + lasting * max(WINDOW_S, LEAST_SEGMENTS * segment / slowest_Bps)
+    end_s = begin_s + lasting * window_s(trial, net.network.mtu_bytes, net.burst_s)
     with _filled_link(net, trial, begin_s, end_s) as ends:
         results = [json.loads(_output(host, process, end_s)) for host, process in ends]
     return _summary(trial, results[::2], results[1::2])

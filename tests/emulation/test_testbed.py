@@ -105,7 +105,7 @@ def test_links_carry_what_they_declare(tmp_path):
             assert 0 < entry["rtt_ms"] < 20
         else:
             # Shaped at all (some tools give up above 1 Gbit/s) and not held to it; the machine may not reach it.
-            assert 0.3 < entry["measured_Bps"] / entry["declared_Bps"] < 1.03, entry
+            assert 0.3 < entry["measured_Bps"] / entry["declared_Bps"] < 1.1, entry
 
 
 @pytest.fixture(scope="module")

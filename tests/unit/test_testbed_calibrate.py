@@ -46,6 +46,13 @@ def test_a_link_faster_than_its_hosts_is_held_to_what_the_hosts_can_send():
     assert fabric.expected_Bps == pytest.approx(network.capacity_Bps[0])
 
 
+def test_neither_a_segment_nor_a_burst_is_more_than_two_per_cent_of_a_window():
+    fast, slow = (calibrate.trials(single_switch.build(hosts=2, rate_bps=rate_bps))[0] for rate_bps in (1e9, 1e5))
+    assert calibrate.window_s(fast, 1500, 0.004) == calibrate.WINDOW_S
+    assert calibrate.window_s(fast, 1500, 0.02) == pytest.approx(1.0)
+    assert calibrate.window_s(slow, 1500, 0.02) == pytest.approx(100 * 1500 / slow.expected_Bps)
+
+
 def test_where_no_link_can_be_filled_nothing_is_measured():
     class Net:
         network = single_switch.build(hosts=1, rate_bps=1e6)
