@@ -104,6 +104,7 @@ def registrations(repeat: int) -> list[Figure]:
             per_s.append(GROUPS / (time.monotonic() - began_s))
         with serving() as control:
             line = join(control, "h1")
+            ask(line, Ready(), Start)  # it listens before it is warm
             for number in range(GROUPS):
                 line.put(_group(f"job{number}", number, FLOWS))
             began_s = time.monotonic()

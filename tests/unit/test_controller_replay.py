@@ -160,6 +160,8 @@ def test_a_run_in_which_everything_happens_is_replayed(world, network, tmp_path)
     """Another policy, a switch that comes back, lines that are no messages, messages that do not fit."""
 
     def in_mid_run():
+        with pytest.raises(InputError, match="unknown enforcer"):
+            world.shell.order(events.PolicyOrdered("edf", "magic"))
         world.shell.order(events.PolicyOrdered("coflow(grouping=group)", "rate"))
         world.shell._receive(b"nonsense", app.Client(10, None, None))
         world.say(10, Release("job0", "nonsense", 0, 1.0))
