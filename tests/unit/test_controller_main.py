@@ -58,9 +58,10 @@ def ends_with(process):
 
 @contextlib.contextmanager
 def serving(network, path, port, framework="ryu", *more):
-    """A controller that listens at `path`."""
+    """A controller that listens at `path`, and for REST beside it, which it does last."""
+    rest = path.with_name("rest.sock")
     with start(network, path, port, framework, *more) as process:
-        wait_until(path.is_socket, LIMIT_S, "the socket", process)
+        wait_until(lambda: rest.is_socket() and unix_socket.answers(rest), LIMIT_S, "the sockets", process)
         yield process
 
 

@@ -17,6 +17,7 @@ from echelonflow.errors import InputError, RunError
 from echelonflow.wire.messages import Decide, Declare, FlowDeclaration, Hello, Ready, Release, Start, decode, encode
 from echelonflow.wire.rest import PolicyInForce
 from tests.unit.test_controller_main import LIMIT_S, connect, ends_with, free_port, serving, start, unused_port
+from tests.waiting import wait_until
 
 __all__ = ["free_port"]
 
@@ -214,11 +215,17 @@ def test_rest_is_served_on_loopback_if_told_to(tmp_path, free_port):
         assert code == 1
         assert f"cannot serve REST at 127.0.0.1:{port}" in stderr
     with (
-        serving(None, tmp_path / "c.sock", free_port, "ryu", "--rest-listen", f"127.0.0.1:{port}"),
-        socket.create_connection(("127.0.0.1", port), LIMIT_S) as connection,
+        serving(None, tmp_path / "c.sock", free_port, "ryu", "--rest-listen", f"127.0.0.1:{port}") as process,
+        wait_until(lambda: connected(port), LIMIT_S, "REST on loopback", process) as connection,
     ):
         connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
         assert b" 200 " in connection.recv(4096).split(b"\r\n")[0]
+
+
+def connected(port):
+    """A connection to `port` of this machine; None while nobody listens there."""
+    with contextlib.suppress(ConnectionRefusedError):
+        return socket.create_connection(("127.0.0.1", port), LIMIT_S)
 
 
 @pytest.mark.parametrize("arguments", [("--hosts", "none.json"), ("--rest-listen", "8080")], ids=" ".join)
