@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from echelon.benchmarks import Figure, Say, _traces
-from echelon.benchmarks._apart import timed_apart
+from echelon.benchmarks._own_process import timed_in_own_process
 from echelon.cases import patterns, random_jobs
 from echelonflow.model import topologies
 from echelonflow.model.dag import Job, JobDag, iteration_times_without_network
@@ -36,10 +36,10 @@ def run(repeat: int, say: Say) -> list[Figure]:
         for policy, limit_s, goal_s in (("coflow", 60.0, 10.0), ("fair", 600.0, 60.0)):
             what = f"Facebook trace at 1 Gbit/s, {policy}"
             limits = {"goal_s": goal_s, "most_GB": MOST_GB}
-            figures.append(timed_apart(what, limit_s, repeat, say, run_trace, str(place), policy, **limits))
+            figures.append(timed_in_own_process(what, limit_s, repeat, say, run_trace, str(place), policy, **limits))
     what = f"{JOBS} jobs, {JOBS * RANKS:,} GPUs, {ITERATIONS} iterations, echelonflow"
     limits = {"goal_s": 20.0, "most_GB": MOST_GB}
-    figures.append(timed_apart(what, 120.0, repeat, say, run_jobs, "echelonflow", ITERATIONS, **limits))
+    figures.append(timed_in_own_process(what, 120.0, repeat, say, run_jobs, "echelonflow", ITERATIONS, **limits))
     return figures
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from echelon.benchmarks import Figure, Say, _traces
-from echelon.benchmarks._apart import timed_apart
+from echelon.benchmarks._own_process import timed_in_own_process
 from echelon.experiment.import_jobs import import_files
 from echelon.experiment.jobs import find_profile
 from traffic.workloads import formats, profile, traces
@@ -28,22 +28,26 @@ EXPORTED: dict[str, Any] = {"tensor": 2, "pipeline": 4, "data": 2, "micro_batche
 def run(repeat: int, say: Say) -> list[Figure]:
     """Medians of `repeat`, each in a fresh process; a trace that is not there is left out and reported."""
     what = f"3-D job of 8 x 8 x 16 = 1,024 ranks ({PROFILE}, 8 micro-batches): its DAG built"
-    figures = [timed_apart(what, MOST_DAG_S, repeat, say, build_three_d, most_GB=MOST_DAG_GB)]
+    figures = [timed_in_own_process(what, MOST_DAG_S, repeat, say, build_three_d, most_GB=MOST_DAG_GB)]
     if (facebook := _traces.find(_traces.FACEBOOK, say)) is not None:
         what = f"reading {facebook.name}, {facebook.stat().st_size / 1e3:.0f} kB, to run it as a trace"
-        figures.append(timed_apart(what, MOST_IMPORT_S, repeat, say, read_trace, str(facebook)))
+        figures.append(timed_in_own_process(what, MOST_IMPORT_S, repeat, say, read_trace, str(facebook)))
         what = "the same, made a job of a step for each flow"
-        figures.append(timed_apart(what, None, repeat, say, read_job, "coflow-benchmark", [str(facebook)], {}))
+        figures.append(timed_in_own_process(what, None, repeat, say, read_job, "coflow-benchmark", [str(facebook)], {}))
     if (kineto := _traces.find(KINETO, say)) is not None:
         what = f"importing {kineto.name}, {kineto.stat().st_size / 1e3:.0f} kB packed"
         options = {"symmetric": True}
-        figures.append(timed_apart(what, MOST_IMPORT_S, repeat, say, read_job, "kineto", [str(kineto)], options))
+        figures.append(
+            timed_in_own_process(what, MOST_IMPORT_S, repeat, say, read_job, "kineto", [str(kineto)], options)
+        )
     with tempfile.TemporaryDirectory(prefix="echelon-workloads-") as folder:
         job = hybrid.from_profile(profile.read(find_profile(PROFILE)), **EXPORTED)
         written = formats.write_chakra(job, Path(folder) / "job")
         size_MB = sum(path.stat().st_size for path in written) / 1e6
         what = f"importing a job of ours from Chakra traces ({len(written)} ranks, {size_MB:.1f} MB)"
-        figures.append(timed_apart(what, None, repeat, say, read_job, "chakra", [str(path) for path in written], {}))
+        figures.append(
+            timed_in_own_process(what, None, repeat, say, read_job, "chakra", [str(path) for path in written], {})
+        )
     return figures
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelon.benchmarks import _apart, _traces, workloads
+from echelon.benchmarks import _own_process, _traces, workloads
 from echelon.experiment.jobs import find_profile
 from echelonflow.errors import RunError
 from traffic.workloads import formats, profile
@@ -26,7 +26,9 @@ def half_a_second_and_words(words: str) -> tuple[float, str]:
 )
 def test_a_figure_is_held_to_its_limits(limit_s, most_GB, must, ok):
     said: list[str] = []
-    figure = _apart.timed_apart("it", limit_s, 1, said.append, half_a_second_and_words, "42 flows", most_GB=most_GB)
+    figure = _own_process.timed_in_own_process(
+        "it", limit_s, 1, said.append, half_a_second_and_words, "42 flows", most_GB=most_GB
+    )
     assert (figure.must, figure.ok) == (must, ok)
     assert figure.measured.startswith("0.50 s")
     assert "42 flows" in said[0]
@@ -35,13 +37,13 @@ def test_a_figure_is_held_to_its_limits(limit_s, most_GB, must, ok):
 def test_memory_is_that_of_the_process_alone():
     ballast = bytearray(400_000_000)
     said: list[str] = []
-    figure = _apart.timed_apart("it", None, 1, said.append, half_a_second_and_words, "")
+    figure = _own_process.timed_in_own_process("it", None, 1, said.append, half_a_second_and_words, "")
     assert len(ballast) > float(figure.measured.split(", ")[1].removesuffix(" GB")) * 1e9
 
 
 def test_a_process_that_dies_is_said(monkeypatch):
     with pytest.raises(RunError, match="died"):
-        _apart.timed_apart("it", 1.0, 1, print, _kill_self, "")
+        _own_process.timed_in_own_process("it", 1.0, 1, print, _kill_self, "")
 
 
 def _kill_self(_: str) -> tuple[float, str]:
@@ -79,7 +81,7 @@ def test_traces_that_are_missing_are_left_out_and_said(tmp_path, monkeypatch):
         measured.append(what)
         return what
 
-    monkeypatch.setattr(workloads, "timed_apart", noted)
+    monkeypatch.setattr(workloads, "timed_in_own_process", noted)
     monkeypatch.setattr(workloads, "EXPORTED", {"tensor": 1, "pipeline": 2, "data": 1, "micro_batches": 2})
     monkeypatch.setenv(_traces.VARIABLE, str(tmp_path))
     said: list[str] = []

@@ -15,7 +15,7 @@ from echelonflow.errors import RunError
 _BYTES_OF_KB = 1024
 
 
-def timed_apart(
+def timed_in_own_process(
     what: str,
     limit_s: float | None,
     repeat: int,
