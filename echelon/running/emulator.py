@@ -57,6 +57,8 @@ AGENTS_FAIL_LIMIT_S = 1.0
 """To say why, where the run has failed: whoever interrupted it waits."""
 WATCH_S = 0.5
 """How often the progress of a run is looked at."""
+CAUSE_SEEN_S = 2.0
+"""How long a process that was killed may take to be seen dead, after others have lost their connection to it."""
 FIRST = ("nice", "-n", "-10")
 """Agents go before other work on the machine: their sleeps stand for computation, and must end in time."""
 
@@ -82,14 +84,27 @@ class Emulation:
 
     def check(self) -> None:
         """Raise RunError, naming the log to read, if a process that must live has died."""
+        self._check_shared()
+        dead = self._dead_agents()
+        until_s = time.monotonic() + CAUSE_SEEN_S
+        # Agents that lost a connection end by themselves (exit 1), and may be seen to before what they lost is. One that
+        # was killed (a negative code) is the cause.
+        while dead and min(dead.values()) > 0 and time.monotonic() < until_s:
+            time.sleep(0.02)
+            self._check_shared()
+            dead = self._dead_agents()
+        if dead:
+            host = min(dead, key=lambda host: dead[host])
+            raise RunError(f"the agent on {host} died (exit {dead[host]}); see logs/agent-{host}.log")
+
+    def _check_shared(self) -> None:
         check_controller(self.controller)
         if not self.ovs.alive():
             raise RunError("Open vSwitch died; see logs/ovs-vswitchd.log")
-        dead = {host: agent.returncode for host, agent in self.agents.items() if agent.poll() not in (None, 0)}
-        if dead:
-            # One that was killed is the cause; the others lost their connection to it.
-            host = min(dead, key=lambda host: dead[host])
-            raise RunError(f"the agent on {host} died (exit {dead[host]}); see logs/agent-{host}.log")
+
+    def _dead_agents(self) -> dict[str, int]:
+        """Exit codes of the agents that have failed, by host."""
+        return {host: code for host, agent in self.agents.items() if (code := agent.poll()) not in (None, 0)}
 
     def run(self, assigned: AssignedRun) -> float:
         """Carry out one run; its raw records are on disk afterwards, also when it fails (RunError).
