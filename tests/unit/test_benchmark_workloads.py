@@ -10,6 +10,8 @@ from echelonflow.errors import RunError
 from traffic.workloads import formats, profile
 from traffic.workloads.paradigms import hybrid
 
+pytestmark = pytest.mark.slow  # every measurement starts a process
+
 
 def half_a_second_and_words(words: str) -> tuple[float, str]:
     return 0.5, words

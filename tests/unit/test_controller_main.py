@@ -23,6 +23,8 @@ from echelonflow.wire import unix_socket
 from echelonflow.wire.messages import Begin, Event, Fault, Hello, decode, encode
 from tests.waiting import end_of, lives, started, wait_until
 
+pytestmark = pytest.mark.slow  # every test starts a controller
+
 LIMIT_S = 40.0
 WITHOUT_COMPILER = {**os.environ, PLAIN_VARIABLE: "1"}
 """For controllers of two hosts: the same decisions, and a second less before the first."""

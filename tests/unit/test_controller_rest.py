@@ -19,6 +19,8 @@ from echelonflow.wire.rest import PolicyInForce
 from tests.unit.test_controller_main import LIMIT_S, connect, ends_with, free_port, serving, start, unused_port
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.slow  # every test starts a controller
+
 __all__ = ["free_port"]
 
 MINE = """

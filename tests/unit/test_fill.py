@@ -182,6 +182,7 @@ def test_the_compiler_is_loaded_once_plain_loops_have_cost_as_much():
     assert all(np.array_equal(a, b) for more in found for a, b in zip(found[0], more, strict=True))
 
 
+@pytest.mark.slow  # starts programs anew
 @needs_numba
 def test_a_small_case_loads_no_compiler_and_warming_up_does():
     code = """if True:

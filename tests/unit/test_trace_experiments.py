@@ -178,6 +178,7 @@ main()
 """
 
 
+@pytest.mark.slow  # starts programs anew
 @pytest.mark.parametrize("file", [SHIPPED, SHIPPED.parents[1] / "pipeline.yaml"], ids=lambda path: path.stem)
 def test_the_fluid_backend_needs_no_package_but_the_base_ones(file, tmp_path):
     command = [sys.executable, "-c", LACKING, "run", str(file), "--backend", "fluid", "--out", str(tmp_path / "out")]
