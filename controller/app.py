@@ -285,7 +285,7 @@ class Shell:
 
 @contextlib.contextmanager
 def listening_socket(path: Path) -> Iterator[Any]:
-    """A Unix socket that listens at `path`, however long that is; removed afterwards.
+    """A Unix socket that listens at `path`, however long that is, for this user alone; removed afterwards.
 
     Raises RunError where another controller listens there, or the path cannot be used.
     """
@@ -299,6 +299,7 @@ def listening_socket(path: Path) -> Iterator[Any]:
             if path.is_socket() and not unix_socket.answers(path):
                 path.unlink()
             listening.bind(address)
+            path.chmod(0o600)  # before anybody can connect, and whatever the umask: who may connect may give orders
             listening.listen(128)
         except OSError as error:
             raise RunError(f"socket {path}: {error.strerror or error}; does another controller serve there?") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from echelonflow.child_process import module_argv
 from echelonflow.model.addressing import CONTROLLER_PORT
 
 FRAMEWORKS = ("ryu", "os-ken")
@@ -12,14 +13,21 @@ FRAMEWORKS = ("ryu", "os-ken")
 def controller_argv(
     framework: str, network: Path | None, socket: Path, log_file: Path | None = None, listen: str | None = None
 ) -> list[str]:
-    """Arguments for a Python interpreter that start the controller (see `python -m controller.main --help`).
+    """The command that starts the controller; arguments as those of `controller_options`."""
+    return module_argv("controller.main", *controller_options(framework, network, socket, log_file, listen))
+
+
+def controller_options(
+    framework: str, network: Path | None, socket: Path, log_file: Path | None = None, listen: str | None = None
+) -> list[str]:
+    """Options of the controller (see `echelon controller --help`).
 
     `listen` is ADDRESS:PORT for switches; by default the loopback address and `CONTROLLER_PORT`. Without
     `network` the controller learns. REST is served on rest.sock beside `socket`.
     """
-    argv = ["-m", "controller.main", "--framework", framework, "--socket", str(socket)]
-    argv += ["--learn"] if network is None else ["--network", str(network)]
-    argv += ["--listen", listen or f"127.0.0.1:{CONTROLLER_PORT}"]
+    options = ["--framework", framework, "--socket", str(socket)]
+    options += ["--learn"] if network is None else ["--network", str(network)]
+    options += ["--listen", listen or f"127.0.0.1:{CONTROLLER_PORT}"]
     if log_file is not None:
-        argv += ["--log-file", str(log_file)]
-    return argv
+        options += ["--log-file", str(log_file)]
+    return options

@@ -94,7 +94,9 @@ def _serve(
         shell.order(StandingOrdered(policy), load(policy))
     framework.spawn(shell.serve, control)
     for listening in rest:
-        framework.spawn(framework.serve_http, listening, application)
+        asked_by_this_user = listening.family == socket.AF_UNIX
+        served = application if asked_by_this_user else application.for_strangers
+        framework.spawn(framework.serve_http, listening, served)
     # What start-up left behind need not be looked at again by a collection in mid-run.
     gc.collect()
     gc.freeze()

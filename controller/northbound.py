@@ -7,7 +7,7 @@
   PUT /policy     {"policy": "coflow(grouping=group)"}, optional "enforcer": follow another policy at once
   GET /metrics    counters                                           Prometheus text
 
-Every error is {"error": why}. 400 a body that is not understood, 404 no such path, 405 no such method there, 408 a body
+Every error is {"error": why}. 400 a body that is not understood, 403 a policy file over TCP, 404 no such path, 405 no such method there, 408 a body
 that came too slowly. 409 no run in progress or another policy on trial, 413 a body too long. 422 a policy that cannot
 be used; the policy in force then stays.
 """

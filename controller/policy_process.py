@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -26,6 +25,7 @@ from controller.policy_pipe import (
     decode_answer,
     frame,
 )
+from echelonflow.child_process import module_argv
 from echelonflow.errors import InputError, PolicyError
 from echelonflow.scheduling import user_file
 from echelonflow.scheduling.allocation import Allocation
@@ -72,7 +72,7 @@ class PolicyProcess:
         requests, self._to = os.pipe()
         self._from, answers = os.pipe()
         # -u: what a policy printed before it was killed is what its author wants to see.
-        argv = [sys.executable, "-u", "-m", "controller.policy_worker", str(requests), str(answers)]
+        argv = module_argv("controller.policy_worker", str(requests), str(answers), unbuffered=True)
         self._process = subprocess.Popen(argv, pass_fds=[requests, answers], stdin=subprocess.DEVNULL, stdout=2)
         os.close(requests)
         os.close(answers)

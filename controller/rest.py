@@ -20,6 +20,7 @@ from controller.northbound import Answer, Request, SwapPolicy, body_length, erro
 from controller.trial import trial_snapshot
 from echelonflow.errors import EchelonError, RunError
 from echelonflow.records.events import PolicyOrdered
+from echelonflow.scheduling import user_file
 from echelonflow.scheduling.policies import Policy
 
 BODY_LIMIT_S = 5.0
@@ -44,9 +45,16 @@ class Rest:
     _on_trial: bool = False
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """WSGI (PEP 3333)."""
+        """WSGI (PEP 3333), for those who may run code as the controller's user: on a Unix socket of that user's."""
+        return self._serve(environ, start_response, files=True)
+
+    def for_strangers(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """The same over TCP, where any user of the machine may ask: no policy is taken from a file, which is code."""
+        return self._serve(environ, start_response, files=False)
+
+    def _serve(self, environ: dict[str, Any], start_response: Callable[..., Any], *, files: bool) -> Iterable[bytes]:
         try:
-            answer = self._answer(environ)
+            answer = self._answer(environ, files=files)
         except Exception:
             log.exception("%s %s failed", environ.get("REQUEST_METHOD"), environ.get("PATH_INFO"))
             answer = error(500, "the controller failed to answer; its log says why")
@@ -58,7 +66,7 @@ class Rest:
         )
         return [b"" if environ["REQUEST_METHOD"] == "HEAD" else answer.body]
 
-    def _answer(self, environ: dict[str, Any]) -> Answer:
+    def _answer(self, environ: dict[str, Any], *, files: bool) -> Answer:
         method = environ["REQUEST_METHOD"]
         length = body_length(environ.get("CONTENT_LENGTH"), method)
         if isinstance(length, Answer):
@@ -73,7 +81,14 @@ class Rest:
         if len(body) < length:
             return error(400, f"the body ended after {len(body)} of {length} bytes")
         reply = respond(Request(method, environ["PATH_INFO"], body), self.coordinator, time.monotonic())
-        return self._swap(reply) if isinstance(reply, SwapPolicy) else reply
+        return self._ordered(reply, files=files) if isinstance(reply, SwapPolicy) else reply
+
+    def _ordered(self, order: SwapPolicy, *, files: bool) -> Answer:
+        if not files and user_file.is_named(order.policy):
+            return error(
+                403, "a policy file is code, and is not run over TCP; order it on the controller's Unix socket"
+            )
+        return self._swap(order)
 
     def _swap(self, order: SwapPolicy) -> Answer:
         """Propose, validate, then enact."""

@@ -14,7 +14,7 @@ from mininet.net import Mininet
 from mininet.node import Host, OVSSwitch, RemoteController
 
 from echelonflow.errors import InputError, RunError
-from echelonflow.model import addressing
+from echelonflow.model import addressing, tcp
 from echelonflow.model.network import Link, Network
 from echelonflow.model.units import TCP_IP_HEADER_BYTES
 from echelonflow.records.outcome import Classes
@@ -49,7 +49,7 @@ class EmulatedNetwork:
     Every switch is in secure mode and obeys the OpenFlow 1.3 controller at 127.0.0.1:`controller_port`
     alone: without rules nothing is forwarded. Every egress has the tree of `testbed.queues`, every host
     static ARP and the settings of `testbed.world`. `queue_s` is the length of each class's queue.
-    Raises InputError for names that no interface can have, RunError where the kernel or a tool refuses.
+    Raises InputError for names that no interface or congestion control can have, RunError where the kernel or a tool refuses.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class EmulatedNetwork:
         self.network = network
         self.ovs = ovs
         self.controller_port = controller_port
-        self.congestion_control = congestion_control
+        self.congestion_control = tcp.congestion_control(congestion_control)
         self.queue_s = queue_s
         self.burst_s = queues.BURST_S
         self._interfaces = {

@@ -96,7 +96,7 @@ def main(folder: Path, times: int) -> list[float]:
     write_network(folder / "network.json", network)
     control = folder / "control.sock"
     argv = [*controller_argv("ryu", folder / "network.json", control, folder / "log"), "--policy", POLICIES[0]]
-    with subprocess.Popen([sys.executable, *argv]) as controller:
+    with subprocess.Popen(argv) as controller:
         try:
             with PrivateOpenVSwitch(folder, folder) as ovs, EmulatedNetwork(network, ovs) as net:
                 _wait_for_switches(folder / "rest.sock", len(network.switches))

@@ -212,7 +212,7 @@ def serving() -> Iterator[Path]:
             port = found.getsockname()[1]
         control = folder / "control.sock"
         argv = controller_argv("ryu", None, control, folder / "log", f"127.0.0.1:{port}")
-        process = subprocess.Popen([sys.executable, *argv, "--hosts", str(folder / "hosts.json")])
+        process = subprocess.Popen([*argv, "--hosts", str(folder / "hosts.json")])
         try:
             yield control
         finally:

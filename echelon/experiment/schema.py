@@ -24,6 +24,7 @@ from echelonflow.model import topologies
 from echelonflow.model.coflow_trace import CoflowTrace
 from echelonflow.model.dag import Job
 from echelonflow.model.network import Network
+from echelonflow.model.tcp import congestion_control
 from echelonflow.model.units import parse_duration_s
 from echelonflow.options import bind
 from echelonflow.records.manifest import JobNotes
@@ -108,6 +109,7 @@ def check(data: dict[str, Any], path: Path) -> Experiment:
         faults.append("policies: one is listed twice")
     limits = _collect(faults, "emulation.limits", lambda: Limits.with_changes(spec.emulation.limits))
     unit_s = _collect(faults, "time_unit", lambda: parse_duration_s(spec.time_unit) if spec.time_unit else None)
+    _collect(faults, "emulation.congestion_control", lambda: congestion_control(spec.emulation.congestion_control))
     _collect(faults, "emulation.progress_interval", lambda: parse_duration_s(spec.emulation.progress_interval))
     realism = _collect(faults, "fluid", spec.fluid.realism)
     if faults or network is None or limits is None:

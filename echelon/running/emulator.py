@@ -18,6 +18,7 @@ from pathlib import Path
 
 from controller.launch import controller_argv
 from echelon.running.coordinator_line import CoordinatorLine
+from echelonflow.child_process import module_argv
 from echelonflow.errors import EXIT_FAILED, EXIT_VALID, EchelonError, RunError
 from echelonflow.model.dag import Job
 from echelonflow.records.agent_log import last_iteration
@@ -164,9 +165,11 @@ class Emulation:
                 self.agents[host] = self.net.popen(
                     host,
                     [
-                        *FIRST, sys.executable, "-m", "traffic.agent", "--plan", str(files.plan), "--host", host,
-                        "--socket", str(self.folder.control_socket),
-                        "--records", str(files.agent(host)),
+                        *FIRST,
+                        *module_argv(
+                            "traffic.agent", "--plan", str(files.plan), "--host", host,
+                            "--socket", str(self.folder.control_socket), "--records", str(files.agent(host)),
+                        ),
                     ],
                     stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                 )  # fmt: skip
@@ -219,7 +222,7 @@ def check_controller(process: subprocess.Popen[bytes]) -> None:
 def _controller(folder: RunFolder, framework: str) -> Iterator[subprocess.Popen[bytes]]:
     argv = controller_argv(framework, folder.network, folder.control_socket, folder.logs / "controller.log")
     with (folder.logs / "controller.out").open("ab") as log:
-        process = subprocess.Popen([sys.executable, *argv], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
     try:
         yield process
     finally:

@@ -7,7 +7,6 @@ import dataclasses
 import random
 import signal
 import subprocess
-import sys
 import time
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +16,7 @@ from controller.deadline import deadline
 from echelon.experiment.schema import Experiment
 from echelon.running import capacity
 from echelon.running.manifest import manifest
+from echelonflow.child_process import module_argv
 from echelonflow.errors import EXIT_FAILED, EXIT_INVALID, EXIT_VALID, InputError, RunError
 from echelonflow.model.coflow_trace import CoflowTrace, TraceRecord
 from echelonflow.model.network import Network
@@ -230,7 +230,7 @@ def _in_world(assignment: Assignment, folder: RunFolder, report: Report) -> str 
 
     write_assignment(folder.assignment, assignment)
     failure: str | None = "the emulation ended without saying why; see logs/emulator.log"
-    argv = [sys.executable, "-m", "echelon.running.emulator", str(folder.root)]
+    argv = module_argv("echelon.running.emulator", str(folder.root))
     with world.machine_lock():
         emulator = world.spawn(argv, folder.logs / "emulator.log")
         try:

@@ -233,7 +233,7 @@ def main(framework: str, folder: Path) -> None:
     path = deep / "control.sock"
     write_network(folder / "network.json", network)
     argv = controller_argv(framework, folder / "network.json", path, folder / "controller.log")
-    controller = subprocess.Popen([sys.executable, *argv], env={**os.environ, PLAIN_VARIABLE: "1"})
+    controller = subprocess.Popen(argv, env={**os.environ, PLAIN_VARIABLE: "1"})
     daemon = start_switches(network, switch_folder)
     start_hosts(network)
     runner = Client(path, "runner", "", controller)

@@ -132,7 +132,7 @@ def main(framework, folder):
     addresses = {f"h{i}": f"10.0.0.{i}" for i in range(1, 5)}
     (folder / "hosts.json").write_text(json.dumps({"rate": "100 Mbit/s", "hosts": addresses}))
     argv = [*controller_argv(framework, None, path, folder / "controller.log"), "--hosts", str(folder / "hosts.json")]
-    controller = subprocess.Popen([sys.executable, *argv], env={**os.environ, PLAIN_VARIABLE: "1"})
+    controller = subprocess.Popen(argv, env={**os.environ, PLAIN_VARIABLE: "1"})
     with contextlib.ExitStack() as stack:
         # Segmentation offload off: the example is plain Mininet, which does not know of it.
         ovs = stack.enter_context(PrivateOpenVSwitch(folder, folder, "auto", tso=False))

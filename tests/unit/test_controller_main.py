@@ -7,12 +7,11 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 
 import pytest
 
 from controller.deadline import deadline
-from controller.launch import controller_argv
+from controller.launch import controller_argv, controller_options
 from controller.main import main
 from echelonflow.errors import PolicyError
 from echelonflow.model import topologies
@@ -50,7 +49,7 @@ def free_port():
 def start(network, path, port, framework="ryu", *more):
     """A context manager of a controller, ended with the block."""
     argv = [*controller_argv(framework, network, path, listen=f"127.0.0.1:{port}"), *more]
-    return started([sys.executable, *argv], stderr=subprocess.PIPE, text=True, env=WITHOUT_COMPILER)
+    return started(argv, stderr=subprocess.PIPE, text=True, env=WITHOUT_COMPILER)
 
 
 def ends_with(process):
@@ -106,7 +105,7 @@ def test_serves_faults_losses_and_logs_and_ends_on_sigterm(network_file, free_po
 
 def test_a_bad_network_file_is_one_message_and_exit_2(tmp_path, capsys):
     path = tmp_path / "network.json"
-    arguments = controller_argv("ryu", path, tmp_path / "c.sock")[2:]
+    arguments = controller_options("ryu", path, tmp_path / "c.sock")
     assert main(arguments) == 2
     assert "No such file" in capsys.readouterr().err
     for text, words in (("{", "is not JSON"), ("[]", "is not a JSON object"), ('{"name": "x"}', "hosts")):

@@ -6,6 +6,7 @@ import concurrent.futures
 import contextlib
 import json
 import socket
+import stat
 import time
 
 import pytest
@@ -222,6 +223,21 @@ def test_rest_is_served_on_loopback_if_told_to(tmp_path, free_port):
     ):
         connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
         assert b" 200 " in connection.recv(4096).split(b"\r\n")[0]
+        mine = tmp_path / "mine.py"
+        mine.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+        assert b" 403 " in put_policy(port, str(mine))
+        assert not (tmp_path / "ran").exists()
+        assert b" 200 " in put_policy(port, "fair")
+        modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("c.sock", "rest.sock")]
+        assert modes == [0o600, 0o600]
+
+
+def put_policy(port, policy):
+    """The first line of the answer to an order over TCP."""
+    body = json.dumps({"policy": policy}).encode()
+    with connected(port) as connection:
+        connection.sendall(b"PUT /policy HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        return connection.recv(4096).split(b"\r\n")[0]
 
 
 def connected(port):

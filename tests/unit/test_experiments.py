@@ -13,6 +13,7 @@ from echelon.places import EXPERIMENTS
 from echelon.running import runner
 from echelonflow.errors import InputError
 from echelonflow.model import topologies
+from testbed.mininet_network import EmulatedNetwork
 
 FILES = sorted(EXPERIMENTS.glob("*.yaml"))
 
@@ -179,3 +180,14 @@ def test_a_users_policy_file_is_a_policy_like_any_other(tmp_path):
     experiment = schema.check(changed(policies=[str(mine), "fair"]), Path("f"))
     own, fair = (runner.predict(experiment, name) for name in experiment.policies)
     assert own.computes == fair.computes
+
+
+@pytest.mark.parametrize("name", ["cubic\n.\nid > FILE\n", "cubic; id", "$(id)", "`id`", "", "Cubic", "a" * 16, "a b"])
+def test_a_congestion_control_is_a_name_and_nothing_that_a_shell_would_run(name):
+    """It reached a here-document for a shell of root: "cubic\\n.\\nid > FILE" ran id on the machine itself."""
+    data = YAML(typ="safe", pure=True).load((EXPERIMENTS / "pipeline.yaml").read_text())
+    data["emulation"] = {"congestion_control": name}
+    with pytest.raises(InputError, match=r"emulation\.congestion_control: .* is not the name of a congestion control"):
+        schema.check(data, EXPERIMENTS / "pipeline.yaml")
+    with pytest.raises(InputError, match="is not the name of a congestion control"):
+        EmulatedNetwork(topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e8}), None, congestion_control=name)

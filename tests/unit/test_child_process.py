@@ -1,0 +1,63 @@
+"""Programs of ours start others without running what lies in the current folder."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from echelonflow.child_process import module_argv
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("echelonflow", "simulator", "controller", "traffic", "testbed", "results", "echelon")
+PLANTED = ("json", "traffic", "numpy", "echelonflow", "argparse")
+
+
+@pytest.fixture
+def trap(tmp_path):
+    """A folder with files that leave a mark when they are imported."""
+    for name in PLANTED:
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write({name!r})\n")
+    return tmp_path
+
+
+def helped(argv: list[str], trap: Path) -> subprocess.CompletedProcess[str]:
+    """What a program says to --help in the folder of the trap, which PYTHONPATH names, too."""
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(trap)}
+    return subprocess.run([*argv, "--help"], cwd=trap, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("module", ["traffic.agent", "controller.main"])
+def test_files_in_the_current_folder_are_not_run(trap, module):
+    done = helped(module_argv(module), trap)
+    assert done.returncode == 0, done.stderr
+    assert f"python -m {module}" in done.stdout
+    assert not (trap / "ran").exists()
+
+
+def test_the_trap_catches_what_is_started_otherwise(trap):
+    helped([sys.executable, "-m", "traffic.agent"], trap)
+    assert (trap / "ran").read_text()
+
+
+def test_arguments_reach_the_module_as_they_are(tmp_path):
+    argv = module_argv("controller.policy_worker", "one two", "$x", unbuffered=True)
+    assert argv[-3:] == ["controller.policy_worker", "one two", "$x"]
+    assert "-u" in argv
+
+
+def starts_by_m(path: Path) -> list[int]:
+    """Lines of a source file on which a command with -m begins."""
+    commands = (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.List))
+    return [c.lineno for c in commands if any(isinstance(e, ast.Constant) and e.value == "-m" for e in c.elts)]
+
+
+def test_nothing_of_ours_starts_a_module_otherwise():
+    """Benchmarks aside, which a developer starts in the checkout."""
+    sources = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    found = {str(path.relative_to(ROOT)): lines for path in sources if (lines := starts_by_m(path))}
+    assert {name: lines for name, lines in found.items() if "benchmarks" not in name} == {}
+    assert found, "the benchmarks start modules by -m, and that is found"
