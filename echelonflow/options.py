@@ -195,7 +195,10 @@ class _Converter:
         if self.option.unit == "_bps":
             number: float = parse_rate_bps(value)
         elif isinstance(value, str) and value.endswith(_OF_LINK) and self.link_Bps is not None:
-            number = round(parse_duration_s(value[: -len(_OF_LINK)]) * self.link_Bps)
+            size_bytes = parse_duration_s(value[: -len(_OF_LINK)]) * self.link_Bps
+            if not math.isfinite(size_bytes):
+                raise InputError(f"{value!r} is more bytes than can be counted")
+            number = round(size_bytes)
         else:
             number = parse_size_bytes(value)
         if not number > 0:

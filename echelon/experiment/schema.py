@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from echelon.experiment.jobs import build_dag
 from echelon.experiment.specs import EmulationSpec, ExperimentSpec, JobSpec, TraceSpec
 from echelon.experiment.trace_jobs import build_trace
+from echelon.experiment.yaml_file import read_mapping
 from echelonflow.errors import InputError
 from echelonflow.model import topologies
 from echelonflow.model.coflow_trace import CoflowTrace
@@ -67,14 +66,7 @@ def load(path: Path, override: dict[str, Any] | None = None) -> Experiment:
 
     Where an override is a mapping, only the keys in it are replaced. Raises InputError with one line per fault.
     """
-    try:
-        data = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: is not YAML: {error}") from None
-    if not isinstance(data, dict):
-        raise InputError(f"{path}: is empty or not a mapping; an experiment has name, network, jobs and policies")
+    data = read_mapping(path)
     for key, value in (override or {}).items():
         if not isinstance(value, dict):
             data[key] = value

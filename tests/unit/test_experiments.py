@@ -191,3 +191,8 @@ def test_a_congestion_control_is_a_name_and_nothing_that_a_shell_would_run(name)
         schema.check(data, EXPERIMENTS / "pipeline.yaml")
     with pytest.raises(InputError, match="is not the name of a congestion control"):
         EmulatedNetwork(topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e8}), None, congestion_control=name)
+
+
+def test_a_size_beyond_counting_is_a_fault_of_the_file():
+    with pytest.raises(InputError, match=r"jobs\.0\.activation: '1e308 s of link' is more bytes than can be counted"):
+        schema.check(changed(jobs__0__activation="1e308 s of link"), EXPERIMENTS / "good.yaml")
