@@ -74,6 +74,9 @@ def run(
     """
     if experiment.trace is not None:
         return _run_trace(experiment, experiment.trace, root, backend, report, pictures=pictures)
+    if backend == "emulation":
+        for job in experiment.jobs:
+            check_observable(job)
     report(Predicting())
     predictions = {name: predict(experiment, name) for name in experiment.policies}
     machine: dict[str, Any] = {}
@@ -202,8 +205,6 @@ def _emulate(
     experiment: Experiment, folder: RunFolder, predictions: dict[str, RunRecord], report: Report
 ) -> str | None:
     """Run the emulation to its end; returns None, or why it failed. Interrupts end it, and keep what there is."""
-    for job in experiment.jobs:
-        check_observable(job)
     emulation = experiment.emulation
     assignment = Assignment(
         network=experiment.network,

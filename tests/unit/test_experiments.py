@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from echelon.running import runner
 from echelonflow.errors import InputError
 from echelonflow.model import topologies
 from testbed.mininet_network import EmulatedNetwork
+from tests.unit.synthetic_run import paper_job, paper_network
 
 FILES = sorted(EXPERIMENTS.glob("*.yaml"))
 
@@ -196,3 +198,13 @@ def test_a_congestion_control_is_a_name_and_nothing_that_a_shell_would_run(name)
 def test_a_size_beyond_counting_is_a_fault_of_the_file():
     with pytest.raises(InputError, match=r"jobs\.0\.activation: '1e308 s of link' is more bytes than can be counted"):
         schema.check(changed(jobs__0__activation="1e308 s of link"), EXPERIMENTS / "good.yaml")
+
+
+def test_a_job_that_agents_cannot_follow_is_refused_before_anything_is_made(tmp_path):
+    """The paper's job with its next iteration begun on another host than its last step: no transfer tells that host."""
+    network = paper_network()
+    job = paper_job(network, iterations=2)
+    experiment = dataclasses.replace(schema.load(EXPERIMENTS / "pipeline.yaml"), network=network, jobs=(job,))
+    with pytest.raises(InputError, match="waits for 'c2', which only h2 can notice"):
+        runner.run(experiment, tmp_path / "out", "emulation", lambda _: None)
+    assert not (tmp_path / "out").exists()
