@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from echelon.experiment.faults import build_fault, overlaps
 from echelon.experiment.jobs import build_dag
 from echelon.experiment.specs import EmulationSpec, ExperimentSpec, JobSpec, TraceSpec
 from echelon.experiment.trace_jobs import build_trace
@@ -22,6 +23,7 @@ from echelonflow.errors import InputError
 from echelonflow.model import topologies
 from echelonflow.model.coflow_trace import CoflowTrace
 from echelonflow.model.dag import Job
+from echelonflow.model.faults import Fault
 from echelonflow.model.network import Network
 from echelonflow.model.tcp import congestion_control
 from echelonflow.model.units import parse_duration_s
@@ -54,6 +56,8 @@ class Experiment:
     """The Coflows to simulate; there are no `jobs` then."""
     realism: Realism = EXACT
     """What every simulation of this experiment takes into account."""
+    faults: tuple[Fault, ...] = ()
+    """What is planned to go wrong in every run, in order of time."""
 
     def enforcer_of(self, policy: str) -> str:
         """The enforcer for a policy: the experiment's, or with `auto` the policy's own."""
@@ -104,12 +108,13 @@ def check(data: dict[str, Any], path: Path) -> Experiment:
     _collect(faults, "emulation.congestion_control", lambda: congestion_control(spec.emulation.congestion_control))
     _collect(faults, "emulation.progress_interval", lambda: parse_duration_s(spec.emulation.progress_interval))
     realism = _collect(faults, "fluid", spec.fluid.realism)
+    planned = _planned_faults(spec, network, jobs, faults)
     if faults or network is None or limits is None:
         raise InputError(_listing(path, faults))
     return Experiment(
         spec.name, spec.title or spec.name, path, network, tuple(jobs), tuple(spec.policies), spec.repeats,
         spec.seed, spec.emulation, limits, unit_s, tuple(notes), data,
-        trace=traces[0] if traces else None, realism=realism,
+        trace=traces[0] if traces else None, realism=realism, faults=planned,
     )  # fmt: skip
 
 
@@ -121,6 +126,23 @@ def _network(spec: ExperimentSpec, faults: list[str]) -> Network | None:
 
     network: Network | None = _collect(faults, "network", build)
     return network
+
+
+def _planned_faults(
+    spec: ExperimentSpec, network: Network | None, jobs: Sequence[Job], faults: list[str]
+) -> tuple[Fault, ...]:
+    """What `faults:` plans; mistakes in it are added to `faults`."""
+    if spec.faults and any(job.trace is not None for job in spec.jobs):
+        faults.append("faults: do not go with a trace of Coflows; describe the jobs behind it by a paradigm")
+    if network is None or faults:  # hosts and links of what is at fault itself cannot be checked
+        return ()
+    built = [
+        _collect(faults, f"faults.{i}", lambda f=f: build_fault(f, network, jobs)) for i, f in enumerate(spec.faults)
+    ]
+    if any(fault is None for fault in built):
+        return ()
+    faults += overlaps(built)
+    return tuple(sorted(built, key=lambda fault: fault.at_s))
 
 
 def _add_job(

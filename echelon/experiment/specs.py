@@ -10,6 +10,7 @@ from echelonflow.model.units import parse_duration_s
 from simulator.realism import MAX_CLASSES, Realism
 
 Enforcer = Literal["auto", "priority", "rate"]
+MOST_FAULTS = 100
 
 
 class NetworkSpec(BaseModel):
@@ -96,6 +97,24 @@ class FluidSpec(BaseModel):
         return Realism(self.classes, latency_s, self.enforcer, self.undecided, burst_s=burst_s)
 
 
+class FaultSpec(BaseModel):
+    """A planned fault: its kind, what it strikes, `at` which time of the run and `for` how long (else to its end)."""
+
+    model_config = ConfigDict(extra="forbid")
+    fault: Literal["link-down", "link-rate", "slowdown", "crash", "controller-stop", "lost-messages"]
+    at: str
+    for_: str | None = Field(default=None, alias="for")
+    link: list[str] | None = Field(default=None, min_length=2, max_length=2)
+    """The two nodes that it joins."""
+    rate: str | None = None
+    """As a share, such as "40 %", or such as "10 Mbit/s"."""
+    host: str | None = None
+    factor: float | None = Field(default=None, allow_inf_nan=False)
+    """How many times as long computations take."""
+    share: str | None = None
+    """Of messages that are lost, such as "20 %"."""
+
+
 class ExperimentSpec(BaseModel):
     """One experiment file as written."""
 
@@ -110,3 +129,4 @@ class ExperimentSpec(BaseModel):
     seed: int = Field(default=0, ge=0)
     emulation: EmulationSpec = EmulationSpec()
     fluid: FluidSpec = FluidSpec()
+    faults: list[FaultSpec] = Field(default_factory=list, max_length=MOST_FAULTS)

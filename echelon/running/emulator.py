@@ -135,7 +135,13 @@ class Emulation:
 
     def _replay(self, assigned: AssignedRun, files: RunFiles, outcome: RunOutcome) -> Load:
         network = self.assignment.network
-        plan = make_plan(self.jobs, network, assigned.run_index, self.assignment.progress_interval_s)
+        plan = make_plan(
+            self.jobs,
+            network,
+            assigned.run_index,
+            self.assignment.progress_interval_s,
+            faults=self.assignment.faults,
+        )
         write_plan(files.plan, plan)
         hosts = [h for h in network.hosts if any(h in job.placement for job in self.jobs)]
         before = self.net.class_counters()

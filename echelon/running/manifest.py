@@ -35,6 +35,7 @@ def manifest(experiment: Experiment, backend: Literal["emulation", "fluid"], mac
         jobs=tuple(map(PlacedJob.of, experiment.jobs)),
         trace=None if trace is None else TraceFacts(trace.name, trace.coflows, trace.flows),
         notes=experiment.notes,
+        faults=experiment.faults,
         network=network,
         link_capacity_Bps=dict(zip((link.name for link in network.links), network.capacity_Bps, strict=True)),
         limits=experiment.limits.to_dict(),

@@ -210,6 +210,7 @@ def _emulate(
         network=experiment.network,
         jobs=tuple(map(PlacedJob.of, experiment.jobs)),
         runs=_runs(experiment, predictions),
+        faults=experiment.faults,
         datapath=emulation.datapath,
         tso=emulation.tso,
         congestion_control=emulation.congestion_control,

@@ -71,6 +71,15 @@ def parse_duration_s(text: object) -> float:
     return value * _TIME_S[unit]
 
 
+def parse_share(text: object) -> float:
+    """The share (0 to 1) in e.g. "40 %" (raises InputError)."""
+    example = "40 %"
+    value, unit = _split(text, "a share", example)
+    if unit != "%":
+        raise InputError(f"{text!r}: unknown unit {unit!r}; write a share such as {example!r}")
+    return value / 100
+
+
 def payload_share(mtu_bytes: int) -> float:
     """The share of a link's line rate that full TCP segments leave for payload (1460/1514 at 1500)."""
     return (mtu_bytes - TCP_IP_HEADER_BYTES) / (mtu_bytes + ETHERNET_HEADER_BYTES)

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from echelonflow.codec import Document
+from echelonflow.model.faults import Fault
 from echelonflow.model.network import Network
 from echelonflow.records.placed_job import PlacedJob
 
@@ -27,6 +28,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     network: Network
     jobs: tuple[PlacedJob, ...] = ()
     runs: tuple[AssignedRun, ...] = ()
+    faults: tuple[Fault, ...] = ()
     calibrate: bool = True
     datapath: str = "auto"
     tso: bool | None = None

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from echelonflow.codec import Document
+from echelonflow.model.faults import Fault
 from echelonflow.model.network import Network
 from echelonflow.records.placed_job import PlacedJob
 
@@ -44,6 +45,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     jobs: tuple[PlacedJob, ...] = ()
     trace: TraceFacts | None = None
     notes: tuple[JobNotes, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    """Planned to happen in every run."""
     network: Network | None = None
     link_capacity_Bps: dict[str, float] = msgspec.field(default_factory=dict)
     limits: dict[str, float] = msgspec.field(default_factory=dict)

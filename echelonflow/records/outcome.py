@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from echelonflow.codec import Document
+from echelonflow.model.faults import Fault
 
 
 class ClockReading(msgspec.Struct, frozen=True):
@@ -51,6 +52,18 @@ Classes = dict[str, dict[int, ClassCounters]]
 """By interface and class."""
 
 
+class FaultDone(msgspec.Struct, frozen=True):
+    """A planned fault as it was carried out, in seconds since the run's zero.
+
+    `end_s` is when it was over: None where it held to the end of the run. That of a controller is when it knew the run
+    again.
+    """
+
+    fault: Fault
+    begin_s: float
+    end_s: float | None = None
+
+
 class RunOutcome(msgspec.Struct, kw_only=True):
     """`zero_monotonic_s` is None where the run never started; `clock` is read at its begin and at its end."""
 
@@ -66,6 +79,7 @@ class RunOutcome(msgspec.Struct, kw_only=True):
     captures: dict[str, CaptureCounts] = msgspec.field(default_factory=dict)
     load: Load | None = None
     classes: Classes = msgspec.field(default_factory=dict)
+    faults: list[FaultDone] = msgspec.field(default_factory=list)
 
 
 def write_outcome(path: Path, outcome: RunOutcome) -> None:

@@ -13,6 +13,7 @@ import msgspec
 from echelonflow.codec import Document, builtins
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Job
+from echelonflow.model.faults import Fault
 from echelonflow.records.placed_job import PlacedJob
 from echelonflow.wire.declare import declarations
 from echelonflow.wire.messages import Declare
@@ -30,6 +31,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     addresses: dict[str, str]
     placed: tuple[PlacedJob, ...]
     groups: tuple[Declare, ...]
+    faults: tuple[Fault, ...] = ()
+    """Planned to happen in the run."""
 
     @property
     def jobs(self) -> tuple[Job, ...]:

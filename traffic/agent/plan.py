@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from echelonflow.errors import InputError
 from echelonflow.model.addressing import ip_of
 from echelonflow.model.dag import Compute, Job
+from echelonflow.model.faults import Fault
 from echelonflow.model.network import Network
 from echelonflow.records.placed_job import PlacedJob
 from echelonflow.records.plan import LEAST_SEND_BUFFER_BYTES, Plan
@@ -24,6 +25,7 @@ def make_plan(
     progress_interval_s: float = PROGRESS_INTERVAL_S,
     *,
     addresses: Mapping[str, str] | None = None,
+    faults: Sequence[Fault] = (),
 ) -> Plan:
     """The plan of run `run_index` of `jobs` on `network`.
 
@@ -37,6 +39,7 @@ def make_plan(
         addresses=dict(addresses) if addresses is not None else {host: ip_of(network, host) for host in network.hosts},
         placed=tuple(map(PlacedJob.of, jobs)),
         groups=tuple(declarations(jobs, run_index)),
+        faults=tuple(faults),
     )
 
 
