@@ -16,13 +16,14 @@ from typing import Protocol
 import numpy as np
 
 from echelonflow.errors import RunError
-from echelonflow.model.arrays import Floats, Ints
+from echelonflow.model.arrays import Bools, Floats, Ints
 from echelonflow.scheduling.folding import UNDECIDED, fold
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
 from simulator.bursts import Bursts
+from simulator.faults import FaultsInForce
 from simulator.flows import Flows, simultaneous_s
-from simulator.realism import Realism, leftovers, shared_by_class
+from simulator.realism import Realism, leftovers, shared_by_class, within
 
 IDLE_DECISIONS = 1000
 """So many decisions in a row that only their own expiry brought about must move something."""
@@ -65,7 +66,7 @@ class Engine:
     `run` raises PolicyError if the policy fails or allocates too much, RunError if nothing moves any more.
     """
 
-    def __init__(self, source: Source, policy: Policy, realism: Realism) -> None:
+    def __init__(self, source: Source, policy: Policy, realism: Realism, faults: FaultsInForce | None = None) -> None:
         self.now_s = 0.0
         self.events = 0
         self.decisions = 0
@@ -73,7 +74,9 @@ class Engine:
         self._policy = policy
         self._realism = realism
         self._classes = realism.classes if realism.folds(policy.enforcer) else None
-        self._ideal = self._classes is None and realism.decision_latency_s == 0
+        self._faults = faults
+        faithful = faults is None or not faults.limits_enforcement
+        self._ideal = faithful and self._classes is None and realism.decision_latency_s == 0
         self._flows = Flows()
         self._bursts = Bursts(realism.burst_s) if realism.burst_s > 0 else None
         self._expires_s = math.inf
@@ -101,22 +104,25 @@ class Engine:
 
     def _next_s(self) -> float:
         effective_s = self._on_their_way[0].effective_s if self._on_their_way else math.inf
-        return min(self._flows.empty_s, self._source.next_s(), self._expires_s, effective_s)
+        fault_s = math.inf if self._faults is None else self._faults.next_s
+        return min(self._flows.empty_s, self._source.next_s(), self._expires_s, effective_s, fault_s)
 
     def _event(self) -> None:
         """All that happens now: flows end and come, decisions are made and take effect."""
         self.events += 1
         changed = self._retire()
+        struck, calls = self._strike()
+        changed = changed or calls
         self._source.run(self.now_s)
         changed = self._admit() or changed
         expired = self.now_s >= self._expires_s
-        if changed or expired:
+        if changed or expired or struck:
             self._flows.move_to(self.now_s)
         self._guard(only_expired=expired and not changed)
         if changed or expired:
             self._decide()
         took_effect = self._enact()
-        if not self._ideal and (changed or took_effect):
+        if not self._ideal and (changed or took_effect or struck):
             self._share()
 
     def _retire(self) -> bool:
@@ -129,11 +135,25 @@ class Engine:
         handle, start_s = self._flows.handle[empty], self._flows.start_s[empty]
         left = np.ones(len(self._flows), bool)
         left[empty] = False
+        self._drop_but(left)
+        self._source.end(handle, start_s, self.now_s)
+        return True
+
+    def _strike(self) -> tuple[bool, bool]:
+        """Let planned faults begin and end; whether any does, and whether that calls for a decision."""
+        if self._faults is None or self._faults.next_s > self.now_s:
+            return False, False
+        self._flows.move_to(self.now_s)
+        calls, gone = self._faults.strike(self.now_s)
+        left = np.ones(len(self._flows), bool)
+        left[self._flows.rows_of(gone)[0]] = False
+        self._drop_but(left)
+        return True, calls
+
+    def _drop_but(self, left: Bools) -> None:
         self._flows.keep(np.flatnonzero(left))
         if self._bursts is not None and not len(self._flows):
             self._bursts.idle(self.now_s)
-        self._source.end(handle, start_s, self.now_s)
-        return True
 
     def _admit(self) -> bool:
         handle, size_bytes = self._source.take_released()
@@ -144,7 +164,7 @@ class Engine:
 
     def _decide(self) -> None:
         self._expires_s = math.inf
-        if not len(self._flows):
+        if not len(self._flows) or (self._faults is not None and not self._faults.controller):
             return
         self.decisions += 1
         flows = self._flows
@@ -162,6 +182,8 @@ class Engine:
             served_class = _placed(np.where(held_back, UNDECIDED, chosen), rows)
         else:
             flows.decided_class = served_class = np.zeros(len(flows), np.int64)
+        if self._faults is not None:
+            self._faults.note_classes(flows.handle, flows.decided_class)
         effective_s = self.now_s + self._realism.decision_latency_s
         self._on_their_way.append(_Decision(effective_s, flows.handle, rates, served_class))
 
@@ -180,6 +202,9 @@ class Engine:
         if not len(flows):
             return
         flows.move_to(self.now_s)
+        if self._faults is not None and self._faults.hampered:
+            self._share_under(self._faults)
+            return
         undecided = np.isnan(flows.allowed_Bps)  # one that is held back is decided, and waits
         wait = self._realism.undecided == "wait"
         if self._classes is None and (wait or not undecided.any()):
@@ -194,6 +219,22 @@ class Engine:
             rates = np.where(undecided, 0.0, flows.allowed_Bps)[order]
             unserved = np.flatnonzero(undecided[order])
             rates[unserved] = leftovers(snapshot, rates, unserved)
+        self._set_rates(_placed(rates, rows))
+
+    def _share_under(self, faults: FaultsInForce) -> None:
+        """Rates where links carry less than they declare, or where nobody decides."""
+        flows = self._flows
+        snapshot, rows = self._source.snapshot(flows, self.now_s)
+        order = np.arange(len(flows)) if rows is None else rows
+        capacity_Bps = snapshot.capacity_Bps if faults.capacity_Bps is None else faults.capacity_Bps
+        if not faults.controller:
+            lowest = 0 if self._classes is None else self._classes - 1
+            classes = faults.last_classes(flows.handle, flows.decided_class, lowest)
+            rates = shared_by_class(snapshot, classes[order], capacity_Bps)
+        elif self._classes is not None:
+            rates = shared_by_class(snapshot, flows.traffic_class[order], capacity_Bps)
+        else:
+            rates = within(snapshot, np.nan_to_num(flows.allowed_Bps[order]), capacity_Bps)
         self._set_rates(_placed(rates, rows))
 
     def _set_rates(self, rates_Bps: Floats) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from echelonflow.model.dag import Job
+from echelonflow.model.faults import Fault
 from echelonflow.model.network import Network
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling.policies import Policy
 from simulator.engine import Engine
+from simulator.faults import FaultsInForce, with_classes
 from simulator.realism import EXACT, Realism
 from simulator.training import TrainingJobs
 
@@ -25,15 +27,18 @@ def simulate(
     on_progress: Callable[[float], None] | None = None,
     *,
     realism: Realism = EXACT,
+    faults: Sequence[Fault] = (),
 ) -> RunRecord:
     """Run all iterations of `jobs` on `network` under `policy`; times in seconds from the run's zero.
 
     Raises PolicyError if the policy fails or allocates too much, RunError if the run cannot go on (flows
     in flight, none of them moving, and nothing else to wait for). `on_progress` is told the simulated time.
+    `faults` are what is planned to go wrong (`simulator.faults`).
     """
     record = RunRecord(policy.name, repeat)
-    source = TrainingJobs(jobs, network, record, realism.late_s)
-    Engine(source, policy, realism).run(on_progress)
+    source = TrainingJobs(jobs, network, record, realism.late_s, faults)
+    in_force = FaultsInForce(faults, network, source) if faults else None
+    Engine(source, policy, with_classes(realism, faults), in_force).run(on_progress)
     source.check_done()
     record.counters.update(policy.counters())
     return record

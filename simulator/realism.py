@@ -65,12 +65,35 @@ class Realism:
 EXACT = Realism()
 
 
-def shared_by_class(snapshot: Snapshot, traffic_class: Ints) -> Floats:
-    """Rates where lower classes are served first and the flows of one class share fairly; UNDECIDED ones wait."""
+def shared_by_class(snapshot: Snapshot, traffic_class: Ints, capacity_Bps: Floats | None = None) -> Floats:
+    """Rates where lower classes are served first and the flows of one class share fairly; UNDECIDED ones wait.
+
+    `capacity_Bps` is what links carry where that is not what the snapshot says.
+    """
     rates = np.zeros(snapshot.flows)
     decided = np.flatnonzero(traffic_class != UNDECIDED)
     stages = [decided[rows] for rows in stages_of(traffic_class[decided])]
-    max_min_in_order(snapshot, stages, np.ones(snapshot.flows), rates, snapshot.capacity_Bps.copy())
+    residual_Bps = (snapshot.capacity_Bps if capacity_Bps is None else capacity_Bps).copy()
+    max_min_in_order(snapshot, stages, np.ones(snapshot.flows), rates, residual_Bps)
+    return rates
+
+
+def within(snapshot: Snapshot, paced_Bps: Floats, capacity_Bps: Floats) -> Floats:
+    """What flows get that are paced to `paced_Bps` where links carry only `capacity_Bps`: a fair share, if that is less."""
+    rates, residual_Bps = np.zeros(snapshot.flows), capacity_Bps.copy()
+    rows = np.flatnonzero(paced_Bps > 0)
+    while rows.size:
+        fair_Bps = max_min(snapshot, rows, np.ones(len(rows)), residual_Bps.copy())
+        content = fair_Bps >= paced_Bps[rows]
+        if not content.any():
+            rates[rows] = fair_Bps
+            break
+        served = np.zeros(snapshot.flows)
+        served[rows[content]] = paced_Bps[rows[content]]
+        rates += served
+        load = np.bincount(snapshot.path_link, weights=served[snapshot.hop_flow()], minlength=snapshot.links)
+        residual_Bps = np.maximum(residual_Bps - load, 0.0)
+        rows = rows[~content]
     return rates
 
 

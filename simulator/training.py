@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from echelonflow.errors import RunError
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.dag import Compute, Job, Step
+from echelonflow.model.faults import Fault, Slowdowns
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.model.network import Network
 from echelonflow.model.progress import JobProgress, StepKey
@@ -46,8 +47,19 @@ class TrainingJobs:
     Computations end later by an exponential time of mean `late_s`; its draws follow from the record's repeat.
     """
 
-    def __init__(self, jobs: Sequence[Job], network: Network, record: RunRecord, late_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        network: Network,
+        record: RunRecord,
+        late_s: float = 0.0,
+        faults: Sequence[Fault] = (),
+    ) -> None:
         self._jobs = list(jobs)
+        self._ended: set[int] = set()
+        """Jobs that a crash has ended."""
+        hosts = {host for job in jobs for host in job.placement} if faults else set()
+        self._slow = {host: Slowdowns(faults, host) for host in hosts}
         self._progress = [JobProgress(job) for job in jobs]
         self._state = SchedulerState(network)
         self._record = record
@@ -106,10 +118,28 @@ class TrainingJobs:
         snapshot, _ = self._state.snapshot(now_s)
         return snapshot, np.searchsorted(flows.handle, self._handle[self._state.slots])
 
+    def connections(self, handle: Ints) -> Sequence[Hashable]:
+        keys = (self._in_flight[h][1] for h in handle.tolist())
+        return [(job, name) for job, _, name in keys]
+
+    def end_jobs(self, host: str) -> Ints:
+        struck = {i for i, job in enumerate(self._jobs) if host in job.placement and not self._progress[i].done}
+        struck -= self._ended
+        self._ended |= struck
+        self._calendar = [entry for entry in self._calendar if entry[2] not in struck]
+        heapq.heapify(self._calendar)
+        gone = [handle for handle, (i, _, _) in self._in_flight.items() if i in struck]
+        for handle in gone:
+            del self._in_flight[handle]
+        self._released = [entry for entry in self._released if entry[0] in self._in_flight]
+        for i in struck:
+            self._state.withdraw(self._jobs[i].name)
+        return np.array(gone, np.int64)
+
     def check_done(self) -> None:
-        """RunError unless every job has come to its end."""
-        for job, progress in zip(self._jobs, self._progress, strict=True):
-            if not progress.done:
+        """RunError unless every job has come to its end, or to one that was planned."""
+        for i, (job, progress) in enumerate(zip(self._jobs, self._progress, strict=True)):
+            if not progress.done and i not in self._ended:
                 raise RunError(f"simulation ended but job {job.name} still waits: its DAG never lets it go on")
 
     def _schedule(self, end_s: float, job: int, step: StepKey, start_s: float) -> None:
@@ -137,7 +167,11 @@ class TrainingJobs:
                 self._release(i, (job, iteration, name), step.flow[0].size_bytes, now_s)
             else:
                 late_s = self._draw.expovariate(1 / self._late_s) if self._late_s and step.compute is not None else 0.0
-                self._schedule(now_s + step.duration_s + late_s, i, key, now_s)
+                self._schedule(self._finish_s(step, now_s) + late_s, i, key, now_s)
+
+    def _finish_s(self, step: _Step, start_s: float) -> float:
+        slow = None if step.compute is None else self._slow.get(step.compute[2])
+        return start_s + step.duration_s if slow is None else slow.finish_s(start_s, step.duration_s)
 
     def _flow(self, i: int, name: str) -> tuple[FlowDeclaration, str, str]:
         flow = self._steps[i][name].flow

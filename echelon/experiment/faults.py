@@ -41,6 +41,8 @@ def build_fault(spec: FaultSpec, network: Network, jobs: Sequence[Job]) -> Fault
     at_s, for_s = _times(spec)
     match spec.fault:
         case "link-down":
+            if for_s is None:
+                raise InputError("for: is missing: what waits for a link that stays down never ends (rate, crash)")
             return LinkDown(at_s=at_s, for_s=for_s, ends=_ends(spec, network))
         case "link-rate":
             ends = _ends(spec, network)

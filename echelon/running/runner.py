@@ -128,7 +128,9 @@ def predict(experiment: Experiment, policy: str) -> RunRecord:
 
     PolicyError if it fails, or if a user's policy file thinks for longer than the controller would let it.
     """
-    return simulate(experiment.jobs, experiment.network, _loaded(policy), realism=experiment.realism)
+    return simulate(
+        experiment.jobs, experiment.network, _loaded(policy), realism=experiment.realism, faults=experiment.faults
+    )
 
 
 def _loaded(policy: str) -> Policy:
@@ -196,7 +198,7 @@ def _runs(experiment: Experiment, predictions: dict[str, RunRecord]) -> tuple[As
         turn = list(experiment.policies)
         random.Random(experiment.seed * 1_000_003 + repeat).shuffle(turn)
         for policy in turn:
-            expected_s = max(c.finish_s for c in predictions[policy].computes)
+            expected_s = max((c.finish_s for c in predictions[policy].computes), default=0.0)
             runs.append(AssignedRun(len(runs), policy, repeat, experiment.enforcer_of(policy), expected_s))
     return tuple(runs)
 

@@ -70,8 +70,15 @@ class TestFile:
         [
             ({"fault": "link-down", "at": "1 s"}, "faults.0: link-down lacks link; it takes link, at, for"),
             ({"fault": "crash", "host": "h1", "at": "1 s", "for": "1 s"}, "crash does not take for; it takes host, at"),
-            ({"fault": "link-down", "link": ["h1", "s9"], "at": "1 s"}, "faults.0.link: unknown node 's9'"),
-            ({"fault": "link-down", "link": ["h1", "h2"], "at": "1 s"}, "no cable joins h1 and h2; h1 is joined to s1"),
+            (
+                {"fault": "link-down", "link": ["h1", "s9"], "at": "1 s", "for": "1 s"},
+                "faults.0.link: unknown node 's9'",
+            ),
+            (
+                {"fault": "link-down", "link": ["h1", "h2"], "at": "1 s", "for": "1 s"},
+                "no cable joins h1 and h2; h1 is joined to s1",
+            ),
+            ({"fault": "link-down", "link": ["h1", "s1"], "at": "1 s"}, "faults.0.for: is missing"),
             ({"fault": "crash", "host": "h6", "at": "1 s"}, "no job has a rank on 'h6'; they are on h1, h2"),
             ({"fault": "controller-stop", "at": "soon"}, "faults.0.at: 'soon' is not a duration"),
             ({"fault": "controller-stop", "at": "25 h"}, "a fault begins within 24 h"),
