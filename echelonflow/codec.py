@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from echelonflow.errors import InputError
+from echelonflow.files import write_whole
 
 Upgrade = Callable[[Any, Path], Any]
 """From the data of one version to those of the next; the path is that of the file, for data kept beside it."""
@@ -45,9 +46,9 @@ class Document(Generic[Record]):
         self._upgrades = dict(upgrades or {})
 
     def write(self, path: Path, record: Record) -> None:
-        """Write `record` to `path`: under another name first, so that a reader sees all of it or nothing."""
+        """Write `record` to `path`, whole or not at all (StorageError)."""
         body = {"schema": self.schema, "version": self.version, **builtins(record)}
-        write_whole(path, msgspec.json.format(msgspec.json.encode(body), indent=1) + b"\n")
+        write_whole(path, msgspec.json.format(msgspec.json.encode(body), indent=1) + b"\n", durable=True)
 
     def read(self, path: Path) -> Record:
         """The record in `path`; InputError, naming the file, where there is none or it cannot be read here."""
@@ -147,13 +148,6 @@ def read_json(path: Path) -> Any:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: is not JSON: {error}") from None
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears under its name only when all of it is there."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_bytes(content)
-    part.replace(path)
 
 
 def check(header: Header, schema: str, version: int, upgrades: Mapping[int, Upgrade], path: Path) -> list[int]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
 EXIT_VALID = 0
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
 EXIT_INVALID = 3
+EXIT_INTERRUPTED = 130
+"""By Ctrl-C, SIGTERM or SIGHUP; what shells say of a program that Ctrl-C ended."""
 
 
 class EchelonError(Exception):
@@ -26,3 +31,16 @@ class PolicyError(InputError):
 
 class RunError(EchelonError):
     """A run started and could not be finished: a process died, a wait ran out."""
+
+
+class StorageError(EchelonError):
+    """A file could not be written, though nothing was wrong with what was asked for: a full disk, no descriptors."""
+
+    def __init__(self, reason: str, path: Path, number: int | None) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.number = number
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next file would be refused as well."""
+        return self.number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)

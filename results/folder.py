@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from echelonflow.errors import InputError
+from echelonflow.files import write_whole
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import read_manifest
 from echelonflow.records.run_record import RunRecord
@@ -125,7 +126,7 @@ def _write_tables(folder: Context, runs: Sequence[AnalysedRun]) -> None:
         for run in runs
         for decision in run.record.decisions
     ]
-    (folder.root / "decisions.jsonl").write_text("".join(decisions), encoding="utf-8")
+    write_whole(folder.root / "decisions.jsonl", "".join(decisions))
 
 
 def _shown(folder: Context, runs: Sequence[AnalysedRun], summary: Summary) -> list[ShownRun]:

@@ -22,6 +22,7 @@ from rich.table import Table
 
 from echelonflow import plugins
 from echelonflow.errors import EXIT_FAILED, EXIT_VALID, EchelonError, InputError
+from echelonflow.files import write_whole
 
 Say = Callable[[str], None]
 
@@ -78,7 +79,7 @@ def run_benchmarks(chosen: list[str], repeat: int, out: Path | None, console: Co
         found[name] = [asdict(figure) for figure in figures]
         failed = failed or any(figure.ok is False for figure in figures)
     if out is not None:
-        out.write_text(json.dumps(found, indent=1) + "\n")
+        write_whole(out, json.dumps(found, indent=1) + "\n")
     return EXIT_FAILED if failed else EXIT_VALID
 
 

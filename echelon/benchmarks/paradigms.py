@@ -21,6 +21,7 @@ from echelon.experiment import schema
 from echelon.experiment.schema import Experiment
 from echelon.running.runner import INTERRUPTED
 from echelonflow.errors import EXIT_FAILED, InputError, PolicyError, RunError
+from echelonflow.files import write_whole
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import read_manifest
 from results.analysis.side_by_side import Cell, cells, pairs_apart
@@ -95,7 +96,7 @@ def _complete(root: Path, experiment: Experiment) -> bool:
 
 def _write(found: Sequence[Cell], folder: Path) -> None:
     write_cells(folder / "paradigms.csv", found)
-    (folder / "paradigms.md").write_text(markdown(found, POLICIES), encoding="utf-8")
+    write_whole(folder / "paradigms.md", markdown(found, POLICIES))
     draw_paradigms(folder / "paradigms.png", found, POLICIES)
 
 

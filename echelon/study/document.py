@@ -12,6 +12,7 @@ from echelon.study.gaps import GOAL, gaps_of
 from echelon.study.store import Measured
 from echelonflow import plugins
 from echelonflow.errors import InputError
+from echelonflow.files import write_whole
 from echelonflow.model.dag import Compute, Transfer
 from echelonflow.tables import markdown_table
 from results.analysis.statistics import estimate
@@ -50,7 +51,7 @@ def write(
         + _property(cases, measured, pictures / "property-1.png"),
     ]  # fmt: skip
     document = folder / "results.md"
-    document.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    write_whole(document, "\n\n".join(parts) + "\n")
     for name in PICTURES:  # pictures come in two forms; the page shows one
         (pictures / f"{name}.svg").unlink(missing_ok=True)
     return [document, *(pictures / f"{name}.png" for name in PICTURES)]

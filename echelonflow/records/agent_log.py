@@ -13,6 +13,7 @@ import msgspec
 
 from echelonflow.codec import Log
 from echelonflow.errors import InputError
+from echelonflow.files import Appended
 
 _TAIL_BYTES = 4096
 
@@ -74,7 +75,7 @@ class AgentLog:
     def __init__(self, path: Path) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("wb", buffering=0)
+            self._file = Appended(path)
         except OSError as error:
             raise InputError(f"records {path} cannot be written: {error.strerror}") from None
         self._file.write(_LOG.header)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from echelonflow.codec import Log
+from echelonflow.files import Appended
 from echelonflow.records.run_record import DecisionRecord
 
 _LOG: Log[DecisionRecord] = Log("echelon-decisions", 1, DecisionRecord, {0: lambda data, _: data})
@@ -14,7 +15,7 @@ class DecisionLog:
     """The log of one run, open for writing: a decision is in the file when `write` returns."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("wb", buffering=0)
+        self._file = Appended(path)
         self._file.write(_LOG.header)
 
     def write(self, decision: DecisionRecord) -> None:

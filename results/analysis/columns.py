@@ -10,6 +10,7 @@ import ast
 import csv
 import dataclasses
 import inspect
+import io
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from echelonflow.files import write_whole
 
 _UNITS = {"s": "s", "ms": "ms", "bytes": "bytes", "Bps": "bytes/s", "share": "0 to 1"}
 """Word of a name to the unit of what it names."""
@@ -58,10 +61,11 @@ def to_json(value: Any) -> Any:
 def write_csv(path: Path, kind: type, rows: Sequence[Any]) -> None:
     """Write `rows` of dataclass `kind`, one column per key; None is empty, times have six decimals (µs)."""
     names = keys_of(kind)
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with io.StringIO(newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(names)
         writer.writerows([_cell(getattr(row, name)) for name in names] for row in rows)
+        write_whole(path, file.getvalue())
 
 
 def _cell(value: Any) -> Any:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from echelonflow.codec import convert, read_json
+from echelonflow.files import write_whole
 from echelonflow.model.dag import Job
 from results.analysis.coflows import CoflowResult
 from results.analysis.columns import to_json
@@ -193,7 +194,7 @@ def policy_results(
 
 def write_summary(path: Path, summary: Summary) -> None:
     """Write summary.json; it is derived like the tables, so that it has no version: `analyse` makes it anew."""
-    path.write_text(json.dumps(to_json(summary), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    write_whole(path, json.dumps(to_json(summary), indent=1, allow_nan=False) + "\n")
 
 
 def read_summary(path: Path) -> Summary:

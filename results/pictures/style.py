@@ -12,6 +12,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from echelonflow.files import writing
+
 WIDTH_IN = 9.0
 DPI = 150
 
@@ -65,5 +67,7 @@ def picture(path: Path, height_in: float, width_in: float = WIDTH_IN) -> Iterato
         canvas = FigureCanvasAgg(figure)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
-        canvas.print_png(path, metadata={"Software": None})
-        FigureCanvasSVG(figure).print_svg(path.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
+        with writing(path) as file:
+            canvas.print_png(file, metadata={"Software": None})
+        with writing(path.with_suffix(".svg")) as file:
+            FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": None})

@@ -9,6 +9,7 @@ from typing import Any
 
 import jinja2
 
+from echelonflow.files import write_whole
 from echelonflow.model.units import format_rate, format_size
 from echelonflow.records.calibration import Calibration
 from echelonflow.records.folder import RunFolder
@@ -81,7 +82,7 @@ def write_report(folder: RunFolder, manifest: Manifest, calibration: Calibration
         command=_command(manifest),
     )
     path = folder.root / "report.html"
-    path.write_text(text, encoding="utf-8")
+    write_whole(path, text)
     return path
 
 

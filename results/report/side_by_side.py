@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from echelonflow.files import write_whole
 from echelonflow.tables import markdown_table
 from results.analysis.side_by_side import Cell, by_row
 from results.analysis.statistics import Estimate
@@ -25,7 +27,7 @@ def write_cells(path: Path, found: Sequence[Cell]) -> None:
     for name in MEASURES:
         stem = name.removesuffix("_s")
         head += [name, f"{stem}_low_s", f"{stem}_high_s", f"{stem}_fluid_s"]
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with io.StringIO(newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*head, "exposed_difference"])
         for cell in found:
@@ -38,6 +40,7 @@ def write_cells(path: Path, found: Sequence[Cell]) -> None:
                 )
                 line.append(_number(getattr(result.predicted, name) if result.predicted else None))
             writer.writerow([*line, _number(result.exposed_difference)])
+        write_whole(path, file.getvalue())
 
 
 def _number(value: float | None) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from echelonflow.files import write_whole
 from results.analysis.lanes import lanes
 from results.analysis.shown import ShownRun
 
@@ -22,7 +23,7 @@ def write_timeline(path: Path, runs: Sequence[ShownRun]) -> None:
     events: list[dict[str, Any]] = []
     for run in runs:
         events += _events(run, first_process=_processes(events))
-    path.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, separators=(",", ":")) + "\n")
+    write_whole(path, json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, separators=(",", ":")) + "\n")
 
 
 def _processes(events: Sequence[dict[str, Any]]) -> int:

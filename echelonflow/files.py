@@ -1,0 +1,101 @@
+"""How files are written: whole or not at all; and what to say where the machine refuses.
+
+A file appears under its name only when all of it is there, so that neither a kill nor a full disk leaves half of one.
+Logs, which grow by lines, are the exception: `Appended` never leaves half a line behind unnoticed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO
+
+from echelonflow.errors import StorageError
+
+_REMEDIES = MappingProxyType(
+    {
+        errno.ENOSPC: "free some space there, or name a folder on another disk",
+        errno.EDQUOT: "free some of your quota there, or name a folder on another disk",
+        errno.EROFS: "name a folder that can be written",
+        errno.EACCES: "name a folder that you may write",
+        errno.EPERM: "name a folder that you may write",
+        errno.EMFILE: "allow a process more open files (ulimit -n)",
+        errno.ENFILE: "end programs that hold many files open, or raise the sysctl fs.file-max",
+        errno.ENOMEM: "end other programs, or give this machine more memory",
+        errno.EAGAIN: "end other programs, or allow more processes (ulimit -u)",
+    }
+)
+PART = ".part"
+"""How the names of files end that are being written, or were when their writer was killed."""
+
+
+def refusal(error: OSError) -> str:
+    """What the machine refused, in one line: the place, its reason, and what to do about it where that is known."""
+    reason = error.strerror or str(error) or type(error).__name__
+    place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+    remedy = _REMEDIES.get(error.errno or 0)
+    return f"{place}{reason}" + ("" if remedy is None else f"; {remedy}")
+
+
+@contextlib.contextmanager
+def writing(path: Path, *, durable: bool = False) -> Iterator[IO[bytes]]:
+    """A file to write that becomes `path` when the block ends well; otherwise nothing is left of it.
+
+    Where `durable`, it is on the disk before it has its name, which outlasts even a loss of power. Raises StorageError,
+    naming `path`, where the machine refuses.
+    """
+    if path.exists() and not path.is_file():  # such as /dev/stdout, which nothing may replace
+        with path.open("wb") as file:
+            yield file
+        return
+    path = path.resolve()  # the file behind a link is replaced, not the link
+    # A name of its own: two processes that write the same file at once must not write into each other's.
+    part = path.with_name(f".{path.name[:100]}.{os.getpid()}{PART}")
+    try:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    finally:
+        with contextlib.suppress(OSError):  # there only where the block failed
+            part.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, content: bytes | str, *, durable: bool = False) -> None:
+    """Write a file that appears under its name only when all of it is there; text in UTF-8. StorageError as `writing`."""
+    with writing(path, durable=durable) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+class Appended:
+    """A new file that grows by pieces, each of them in the file when `write` returns. OSError where that fails."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = path.open("wb", buffering=0)
+
+    def write(self, data: bytes) -> None:
+        """Append `data`. A disk that fills up may take a part of it; the next write says so by OSError."""
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[self._file.write(rest) or 0 :]
+            except OSError as error:
+                error.filename = str(self._path)
+                raise
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def _cannot_write(path: Path, error: OSError) -> StorageError:
+    return StorageError(f"cannot be written: {refusal(OSError(error.errno, error.strerror))}", path, error.errno)
