@@ -221,7 +221,8 @@ class Shell:
                     switch.install(instruction.add, instruction.remove)
             elif isinstance(instruction, ResetSwitch):
                 switch = self._switches[instruction.switch]
-                self._barriers[switch.datapath_id, switch.reset(instruction.rules)] = instruction.switch
+                give = switch.complete if instruction.keep else switch.reset
+                self._barriers[switch.datapath_id, give(instruction.rules)] = instruction.switch
             else:
                 self._write_log(instruction)
         self._schedule()

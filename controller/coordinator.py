@@ -57,15 +57,20 @@ from echelonflow.wire.messages import (
     End,
     Fault,
     Finish,
+    FinishAgain,
     Hello,
+    HostDown,
     Message,
     Progress,
     Ready,
     Release,
+    ReleaseAgain,
     Start,
 )
 from echelonflow.wire.rest import GroupStatus, Status
 
+OfClient = Declare | Release | ReleaseAgain | Progress | Finish | FinishAgain | Ready | Done
+"""What those say that have flows."""
 START_DELAY_S = 0.3
 """Between the decision to start and the run's zero: time for every agent to hear of it."""
 LAST_RESORT = "fair"
@@ -87,7 +92,7 @@ class Coordinator:
 
     `load_policy` turns a policy's text into a Policy for events that come without one. `clock` (seconds) measures how
     long decisions take. A coordinator that goes on where a log of events begins has asked `questions_asked` questions
-    before.
+    before. One that follows another in mid-run is to `keep_rules`: switches lose none until that run has ended.
     """
 
     def __init__(
@@ -96,6 +101,8 @@ class Coordinator:
         load_policy: Callable[[str], Policy] = policies.load,
         clock: Callable[[], float] = time.perf_counter,
         questions_asked: int = 0,
+        *,
+        keep_rules: bool = False,
     ) -> None:
         self.fabric = fabric
         self.network = fabric.network
@@ -103,6 +110,7 @@ class Coordinator:
         self._load_policy = load_policy
         self._clock = clock
         self._questions_asked = questions_asked
+        self._keep_rules = keep_rules
         self._peers = Peers(fabric)
         self._run: Run | None = None
         self._standing: Policy | None = None
@@ -163,7 +171,7 @@ class Coordinator:
             return self._tell("fault", f"a switch with datapath id {datapath_id} connected; the network has none such")
         self._peers.connect_switch(switch)
         flow_rules = [] if self._run is None else self._run.books.rules_on(switch)
-        return [ResetSwitch(switch, (*self.fabric.base_rules(switch), *flow_rules))]
+        return [ResetSwitch(switch, (*self.fabric.base_rules(switch), *flow_rules), keep=self._keep_rules)]
 
     def _switch_lost(self, datapath_id: int) -> list[Instruction]:
         switch = self.fabric.switch_name(datapath_id)
@@ -210,12 +218,14 @@ class Coordinator:
             return self._hello(message, client, now_s)
         if self._peers.host_of(client) is None:
             raise InputError(f"say Hello before {type(message).__name__}")
-        if isinstance(message, Begin | End):
+        if isinstance(message, Begin | HostDown | End):
             if not self._peers.is_runner(client):
                 name = self._peers.name(client)
                 raise InputError(f"{type(message).__name__} is for the runner to say, not for {name}")
+            if isinstance(message, HostDown):
+                return self._host_down(message)
             return self._begin(message, client, now_s, loaded) if isinstance(message, Begin) else self._end(now_s)
-        if isinstance(message, Declare | Release | Progress | Finish | Ready | Done):
+        if isinstance(message, OfClient):
             return self._of_client(message, client, now_s)
         raise InputError(f"{type(message).__name__} is for the coordinator to say")
 
@@ -225,11 +235,16 @@ class Coordinator:
             return self._peers.tell_switches()
         if self._run is not None:
             self._run.session.join(client)
-        return self._start_if_ready(now_s)
+        return [*self._go_on([client]), *self._start_if_ready(now_s)]
 
-    def _of_client(
-        self, message: Declare | Release | Progress | Finish | Ready | Done, client: int, now_s: float
-    ) -> list[Instruction]:
+    def _go_on(self, clients: Iterable[int]) -> list[Instruction]:
+        """Where the run is one that goes on, tell clients so: they wait for it."""
+        run = self._run
+        if run is None or not run.session.resumed or run.session.zero_s is None:
+            return []
+        return [SendTo(client, Start(run.session.zero_s)) for client in clients]
+
+    def _of_client(self, message: OfClient, client: int, now_s: float) -> list[Instruction]:
         run, host = self._run, self._peers.host_of(client)
         if run is None:
             raise InputError(f"{type(message).__name__} outside a run: the runner has not said Begin")
@@ -237,14 +252,23 @@ class Coordinator:
             raise InputError(f"{type(message).__name__} comes from a client without a host")
         session, books = run.session, run.books
         session.join(client)
+        if not isinstance(message, Ready | Done) and session.has_ended(message.job):
+            return []
         since_zero_s = session.since_zero_s(now_s)
         match message:
             case Declare():
                 books.declare(message, client)
             case Release():
                 books.release(message, client, host, session.event_s(message.time_s, now_s), since_zero_s)
+            case ReleaseAgain():
+                release_s = session.past_s(message.time_s, now_s)
+                return books.release_again(message, client, host, release_s, since_zero_s)
             case Progress():
                 books.progress(message, host, since_zero_s)
+            case FinishAgain():
+                books.finish_again(message, host, session.past_s(message.time_s, now_s))
+            case Finish() if session.resumed:  # its release may be on its way, from another host
+                books.finish_again(message, host, session.event_s(message.time_s, now_s))
             case Finish():
                 books.finish(message, host, session.event_s(message.time_s, now_s))
             case Ready():
@@ -259,14 +283,17 @@ class Coordinator:
         check_enforcer(begin.enforcer)
         if begin.agents < 0:
             raise InputError(f"Begin expects {begin.agents} agents")
+        if begin.zero_s is not None and not 0 <= begin.zero_s <= now_s + START_DELAY_S:
+            raise InputError(f"Begin says that the run's zero is {begin.zero_s}, which is no moment of the past")
         policy = loaded or self._load_policy(begin.policy)
         # A fresh coordinator that is given these is where this one is now.
         ahead = [*self._peers.preamble(), events.ClientSaid(client, begin)]
         preamble = tuple(events.Handled(now_s, event) for event in ahead)
         dropped = self._drop_run()
-        self._run = self._new_run(Session(begin.run, begin.agents, policy, begin.enforcer))
+        session = Session(begin.run, begin.agents, policy, begin.enforcer, zero_s=begin.zero_s)
+        self._run = self._new_run(session)
         begun = [OpenLog(begin.decisions_path, preamble), *self._tell("begun", begin.run)]
-        return [*dropped, *begun, *self._start_if_ready(now_s)]
+        return [*dropped, *begun, *self._go_on(self._peers.on_hosts()), *self._start_if_ready(now_s)]
 
     def _new_run(self, session: Session) -> Run:
         return Run(session, FlowBooks(self.fabric, self._peers.connected, self._clock, self._number))
@@ -285,11 +312,25 @@ class Coordinator:
         starts = [SendTo(client, Start(zero_s)) for client in run.session.start(zero_s)]
         return [*starts, *self._tell("ready", repr(zero_s))]
 
+    def _host_down(self, message: HostDown) -> list[Instruction]:
+        """A host dies as planned: it is not lost, and what its jobs have in flight is nobody's any more."""
+        if self._run is None:
+            raise InputError("HostDown outside a run")
+        self._run.session.end_jobs(message.jobs, self._peers.on_hosts(message.host))
+        return self._removable(self._run.books.withdraw_jobs(frozenset(message.jobs)))
+
     def _end(self, now_s: float) -> list[Instruction]:
         name = "" if self._run is None else self._run.session.name
-        ended = [*self._drop_run(), *self._tell("ended", name)]
+        ended = [*self._drop_run(), *self._forget_kept_rules(), *self._tell("ended", name)]
         self._stand()
         return [*ended, *self._start_if_ready(now_s)]
+
+    def _forget_kept_rules(self) -> list[Instruction]:
+        """The run is over whose rules switches were to keep: those that were never decided here are in no book."""
+        if not self._keep_rules:
+            return []
+        self._keep_rules = False
+        return [ResetSwitch(name, tuple(self.fabric.base_rules(name))) for name in sorted(self._peers.connected)]
 
     def _keep_standing(self, policy: Policy, now_s: float) -> list[Instruction]:
         self._standing = policy

@@ -28,14 +28,30 @@ from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.scheduling.state import SchedulerState
+from echelonflow.wire.classes import DATA_CLASSES, dscp_of_class
 from echelonflow.wire.declare import DATA_PORT
-from echelonflow.wire.messages import Decide, Declare, Finish, FlowDeclaration, Progress, Release, Setting
+from echelonflow.wire.messages import (
+    Decide,
+    Declare,
+    Finish,
+    FinishAgain,
+    FlowDeclaration,
+    Progress,
+    Release,
+    ReleaseAgain,
+    Setting,
+)
 from echelonflow.wire.rest import FlowStatus, GroupStatus
 
 TRIGGERS_NAMED = 8
 """A decision's log entry names so many of the events that led to it, and counts the others."""
+MOST_EARLY = 4
+"""Iterations of a flow whose end may be known before their release, where agents tell again what they told before."""
 SHORTEST_VALIDITY_S = 1e-3
 """An allocation is not asked for again sooner than this after it was made, unless something happens."""
+
+
+_DATA_MARKS = frozenset(map(dscp_of_class, DATA_CLASSES))
 
 
 @dataclass(slots=True)
@@ -97,6 +113,8 @@ class FlowBooks:
         self._connections: dict[tuple[str, int, str, int], tuple[str, str]] = {}
         self._marks: dict[tuple[str, str], int] = {}
         self._declarers: dict[str, int] = {}
+        self._early: dict[tuple[str, str], dict[int, float]] = {}
+        """Ends that were told again before the release: of each flow those of the latest iterations."""
         self._pending = Pending()
         self._pending_since = 0.0
         self._expires_s = math.inf
@@ -136,7 +154,7 @@ class FlowBooks:
         if other is not None:
             raise InputError(f"{what} has the hosts and ports of flow {other[1]!r} of job {other[0]!r}")
 
-    def release(self, message: Release, client: int, host: str, release_s: float, now_s: float) -> None:
+    def release(self, message: Release | ReleaseAgain, client: int, host: str, release_s: float, now_s: float) -> None:
         """A flow's data is ready on its source host since `release_s`; `client` will be told how to send it."""
         self._check_host(message, host, "src_host")
         key = (message.job, message.iteration, message.flow)
@@ -162,14 +180,66 @@ class FlowBooks:
     def finish(self, message: Finish, host: str, finish_s: float) -> None:
         """The receiver has the last byte since `finish_s`. The rule stays, for stragglers and for the next iteration."""
         self._check_host(message, host, "dst_host")
-        key = (message.job, message.iteration, message.flow)
+        self._end((message.job, message.iteration, message.flow), finish_s)
+
+    def _end(self, key: FlowKey, finish_s: float) -> None:
         self._state.finish(key, finish_s)
         del self._flows[key]
-        last = self._finished.get((message.job, message.flow), -1)
-        self._finished[message.job, message.flow] = max(last, message.iteration)
+        job, iteration, flow = key
+        self._finished[job, flow] = max(self._finished.get((job, flow), -1), iteration)
         self._note("finish", key)
 
-    def _check_host(self, message: Release | Progress | Finish, host: str, end: str) -> None:
+    # What is told again, after a coordinator or messages were lost
+
+    def release_again(
+        self, message: ReleaseAgain, client: int, host: str, release_s: float, now_s: float
+    ) -> list[Instruction]:
+        """A release that may be known; the answer is the flow's setting, where there is one."""
+        self._check_host(message, host, "src_host")
+        if message.dscp is not None and message.dscp not in _DATA_MARKS:
+            raise InputError(f"release of flow {message.flow!r}: dscp is {message.dscp}, the mark of no class of data")
+        key = (message.job, message.iteration, message.flow)
+        if message.iteration <= self._finished.get((message.job, message.flow), -1):
+            return []
+        if key in self._flows:
+            return self._told_again(key, client)
+        self.release(message, client, host, release_s, now_s)
+        early_s = self._early.get((message.job, message.flow), {}).pop(message.iteration, None)
+        if early_s is not None:
+            self._end(key, early_s)
+            return []
+        flow = self._flows[key]
+        self._state.progress(key, message.sent_bytes)
+        flow.known_bytes = float(max(message.sent_bytes, 0))
+        if message.dscp is not None:
+            flow.treatment = Treatment(message.dscp)
+            self._marks[message.job, message.flow] = message.dscp
+        return []
+
+    def _told_again(self, key: FlowKey, client: int) -> list[Instruction]:
+        flow = self._flows[key]
+        flow.client = client
+        if flow.treatment is None:
+            return []
+        job, iteration, name = key
+        setting = Setting(job, name, iteration, flow.treatment.dscp, flow.treatment.rate_Bps)
+        return [SendTo(client, Decide((setting,)))]
+
+    def finish_again(self, message: Finish | FinishAgain, host: str, finish_s: float) -> None:
+        """An end that may be known, or of which the release is not known yet."""
+        self._check_host(message, host, "dst_host")
+        key = (message.job, message.iteration, message.flow)
+        if key in self._flows:
+            self._end(key, finish_s)
+        elif message.iteration > self._finished.get((message.job, message.flow), -1):
+            early = self._early.setdefault((message.job, message.flow), {})
+            early[message.iteration] = finish_s
+            while len(early) > MOST_EARLY:
+                del early[min(early)]
+
+    def _check_host(
+        self, message: Release | ReleaseAgain | Progress | Finish | FinishAgain, host: str, end: str
+    ) -> None:
         expected = getattr(self._state.declaration(message.job, message.flow), end)
         if host != expected:
             raise InputError(
@@ -189,7 +259,11 @@ class FlowBooks:
 
     def withdraw(self, client: int) -> list[Instruction]:
         """Forget the jobs that a client declared: it has gone. Takes back their rules."""
-        jobs = {job for job, declarer in self._declarers.items() if declarer == client}
+        return self.withdraw_jobs({job for job, declarer in self._declarers.items() if declarer == client})
+
+    def withdraw_jobs(self, jobs: AbstractSet[str]) -> list[Instruction]:
+        """Forget jobs. Takes back their rules."""
+        jobs = jobs & self._declarers.keys()
         if not jobs:
             return []
         gone = [(job, name) for job, name in self._marks if job in jobs]

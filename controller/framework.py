@@ -67,8 +67,15 @@ class SwitchHandle:
             out_port=ofproto.OFPP_ANY,
             out_group=ofproto.OFPG_ANY,
         )
-        barrier = parser.OFPBarrierRequest(self.datapath)
-        self._send([clear, *(flow_mod(self.datapath, rule) for rule in rules), barrier])
+        return self._confirmed([clear, *(flow_mod(self.datapath, rule) for rule in rules)])
+
+    def complete(self, rules: Sequence[Rule]) -> int:
+        """Leave the switch with `rules` and all others that it has; returns the xid of the barrier that follows them."""
+        return self._confirmed([flow_mod(self.datapath, rule) for rule in rules])
+
+    def _confirmed(self, messages: Sequence[Any]) -> int:
+        barrier = self.datapath.ofproto_parser.OFPBarrierRequest(self.datapath)
+        self._send([*messages, barrier])
         return int(barrier.xid)
 
     def _send(self, messages: Sequence[Any]) -> None:

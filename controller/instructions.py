@@ -58,10 +58,14 @@ class SendTo:
 
 @dataclass(frozen=True, slots=True)
 class ResetSwitch:
-    """Give a switch exactly these rules, and report when it has them (`SwitchReady`)."""
+    """Give a switch these rules, and report when it has them (`SwitchReady`).
+
+    They are the only ones that it then has, unless it is to `keep` those that it finds itself with.
+    """
 
     switch: str
     rules: tuple[Rule, ...]
+    keep: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,20 @@ FRAMEWORKS = ("ryu", "os-ken")
 
 
 def controller_argv(
-    framework: str, network: Path | None, socket: Path, log_file: Path | None = None, listen: str | None = None
+    framework: str,
+    network: Path | None,
+    socket: Path,
+    log_file: Path | None = None,
+    listen: str | None = None,
+    *,
+    keep_rules: bool = False,
 ) -> list[str]:
-    """The command that starts the controller; arguments as those of `controller_options`."""
-    return module_argv("controller.main", *controller_options(framework, network, socket, log_file, listen))
+    """The command that starts the controller; arguments as those of `controller_options`.
+
+    With `keep_rules` it follows one that was killed in a run: switches go on by that one's rules.
+    """
+    options = controller_options(framework, network, socket, log_file, listen)
+    return module_argv("controller.main", *options, *(["--keep-rules"] if keep_rules else []))
 
 
 def controller_options(

@@ -56,7 +56,8 @@ def main(argv: list[str] | None = None) -> int:
             if rest_address is not None:
                 rest.append(stack.enter_context(listening_address(*rest_address)))
             policy = options.policy or (None if options.network else DEFAULT_POLICY)
-            _serve(framework, fabric, (address, port), control, rest, policy=policy)
+            coordinator = Coordinator(fabric, keep_rules=options.keep_rules)
+            _serve(framework, coordinator, (address, port), control, rest, policy=policy)
     except EchelonError as error:
         print(f"controller: {error}", file=sys.stderr)
         return error.exit_code
@@ -73,7 +74,7 @@ def _fabric(options: argparse.Namespace) -> Fabric:
 
 def _serve(
     framework: Framework,
-    fabric: Fabric,
+    coordinator: Coordinator,
     switches_at: tuple[str, int],
     control: Any,
     rest: Sequence[Any],
@@ -84,11 +85,10 @@ def _serve(
     awake, woken = socket.socketpair()
     _stop_on_signals(woken)
     load = load_isolated(policies.load, framework.wait)
-    coordinator = Coordinator(fabric)
     shell = Shell(framework, coordinator, load, deadline)
     # The address is taken before anything slow, so that a second controller learns at once that it is one too many.
     framework.listen_for_switches(*switches_at, shell)
-    warm_up(fabric.network)
+    warm_up(coordinator.network)
     application = Rest(coordinator, shell.order, load, deadline, framework.time_limit)
     if policy is not None:
         shell.order(StandingOrdered(policy), load(policy))
@@ -100,7 +100,7 @@ def _serve(
     # What start-up left behind need not be looked at again by a collection in mid-run.
     gc.collect()
     gc.freeze()
-    log.info("%s %s serves %s on %s:%d", framework.name, framework.version, fabric.network.name, *switches_at)
+    log.info("%s %s serves %s on %s:%d", framework.name, framework.version, coordinator.network.name, *switches_at)
     awake.recv(1)
     log.info("told to end")
     shell.close()
@@ -159,6 +159,12 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
         default=f"127.0.0.1:{CONTROLLER_PORT}",
         metavar="ADDRESS:PORT",
         help="where switches connect (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--keep-rules",
+        action="store_true",
+        help="leave switches the rules that they have until the run that is in progress has ended: for a controller that "
+        "follows one that was killed",
     )
     parser.add_argument("--log-file", type=Path, help="where to log (default: standard error)")
     return parser.parse_args(argv)

@@ -54,6 +54,10 @@ class Peers:
         hello = self._clients.get(client)
         return None if hello is None else hello.host
 
+    def on_hosts(self, host: str | None = None) -> list[int]:
+        """The clients that have a host, or those on `host`."""
+        return [n for n, hello in self._clients.items() if hello.host and host in (None, hello.host)]
+
     def name(self, client: int) -> str:
         """A client in words."""
         hello = self._clients.get(client)

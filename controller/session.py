@@ -6,6 +6,7 @@ What flows there are, and what was decided for them, is in `controller.flow_book
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from controller.enforcers import ENFORCERS
 from echelonflow.errors import InputError
@@ -20,19 +21,31 @@ class Session:
     """State between `Begin` and `End`. `now_s` is always the monotonic clock that agents share.
 
     `agents` is how many must be ready before the run starts. A `standing` session was begun by nobody and will be
-    ended by nobody: it outlives its clients, and no policy may fail it.
+    ended by nobody: it outlives its clients, and no policy may fail it. One that goes on has its `zero_s`.
     """
 
-    def __init__(self, name: str, agents: int, policy: Policy, enforcer: str, *, standing: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        agents: int,
+        policy: Policy,
+        enforcer: str,
+        *,
+        standing: bool = False,
+        zero_s: float | None = None,
+    ) -> None:
         self.name = name
         self.standing = standing
+        self.resumed = zero_s is not None
+        """Whether another coordinator began it, which is gone."""
+        self._ended_jobs: set[str] = set()
         self._agents = agents
         self._policy = policy
         self._enforcer = enforcer
         self._previous: tuple[Policy, str] | None = None
         """Policy and enforcer that were in force before this policy was swapped in, to go back to."""
         self._fell_back = False
-        self._zero_s: float | None = None
+        self._zero_s = zero_s
         self._members: set[int] = set()
         """Clients that have said anything in this run: losing one of them is losing the run."""
         self._ready: set[int] = set()
@@ -50,6 +63,17 @@ class Session:
         """A client has gone, and nothing is expected of it any more."""
         for clients in (self._members, self._ready, self._done):
             clients.discard(client)
+
+    def end_jobs(self, jobs: Iterable[str], clients: Iterable[int]) -> None:
+        """These jobs end as planned, and these clients are about to die."""
+        self._ended_jobs.update(jobs)
+        for client in clients:
+            self.leave(client)
+            self._agents -= 1
+
+    def has_ended(self, job: str) -> bool:
+        """Whether a job has ended as planned: what agents still say of it is of no account."""
+        return job in self._ended_jobs
 
     def has_member(self, client: int) -> bool:
         return client in self._members
@@ -100,6 +124,12 @@ class Session:
         if not math.isfinite(time_s) or time_s < now_s - OLDEST_EVENT_S:
             raise InputError(f"time_s is {time_s}, not a reading of the monotonic clock (now {now_s:.3f})")
         return min(time_s, now_s) - self._zero_s
+
+    def past_s(self, time_s: float, now_s: float) -> float:
+        """The same of what is told again, which may be as old as the run."""
+        if self._zero_s is None or not math.isfinite(time_s):
+            raise InputError(f"time_s is {time_s}, not a reading of the monotonic clock in a run that has started")
+        return min(max(time_s, self._zero_s), now_s) - self._zero_s
 
     # The policy in force
 

@@ -89,6 +89,30 @@ class Finish(_Message, frozen=True, tag="finish"):
     time_s: float
 
 
+class ReleaseAgain(_Message, frozen=True, tag="release_again"):
+    """What `Release` said, to a coordinator that may not know it: one that was started anew, or to which it was lost.
+
+    `sent_bytes` is how much was acknowledged since; `dscp` the mark that the flow is sent with, None where it waits for
+    one. The answer is its setting, if there is one.
+    """
+
+    job: str
+    flow: str
+    iteration: int
+    time_s: float
+    sent_bytes: int
+    dscp: int | None
+
+
+class FinishAgain(_Message, frozen=True, tag="finish_again"):
+    """What `Finish` said, to a coordinator that may not know it."""
+
+    job: str
+    flow: str
+    iteration: int
+    time_s: float
+
+
 class Ready(_Message, frozen=True, tag="ready"):
     """The client has opened its connections and waits for `Start`."""
 
@@ -100,7 +124,9 @@ class Done(_Message, frozen=True, tag="done"):
 class Begin(_Message, frozen=True, tag="begin"):
     """From the runner: forget all state, follow `policy` from now on, expect `agents` agents.
 
-    `enforcer` is "priority" or "rate"; `run` names the run in the decision log at `decisions_path`.
+    `enforcer` is "priority" or "rate"; `run` names the run in the decision log at `decisions_path`. With `zero_s` (on
+    the clock that all share) the run is one that has begun already, under a coordinator that is gone. Its agents are
+    told to `Start` as soon as they have said `Hello`, and tell again what they told before.
     """
 
     run: str
@@ -108,6 +134,14 @@ class Begin(_Message, frozen=True, tag="begin"):
     enforcer: str
     agents: int
     decisions_path: str
+    zero_s: float | None = None
+
+
+class HostDown(_Message, frozen=True, tag="host_down"):
+    """From the runner: a host is about to die as planned, and with it these jobs, wherever they run."""
+
+    host: str
+    jobs: tuple[str, ...]
 
 
 class End(_Message, frozen=True, tag="end"):
@@ -153,7 +187,24 @@ class Fault(_Message, frozen=True, tag="fault"):
     reason: str
 
 
-Message = Hello | Declare | Release | Progress | Finish | Ready | Done | Begin | End | Start | Decide | Event | Fault
+Message = (
+    Hello
+    | Declare
+    | Release
+    | ReleaseAgain
+    | Progress
+    | Finish
+    | FinishAgain
+    | Ready
+    | Done
+    | Begin
+    | HostDown
+    | End
+    | Start
+    | Decide
+    | Event
+    | Fault
+)
 
 _KINDS = sorted(str(kind.__struct_config__.tag) for kind in typing.get_args(Message))
 _ENCODER = msgspec.json.Encoder()
