@@ -185,7 +185,7 @@ class Framework:
         return self._hub.Queue(limit)
 
     def wait(self, descriptor: int, *, write: bool, limit_s: float) -> bool:
-        """Wait for a descriptor while other green threads run (controller.policy_process.Wait)."""
+        """Wait for a descriptor while other green threads run (echelonflow.scheduling.own_policy.process.Wait)."""
         hubs = importlib.import_module("eventlet.hubs")
         timeout = importlib.import_module("eventlet").Timeout
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import gc
 import logging
 import signal
@@ -21,7 +22,6 @@ from controller.fabric import Fabric, KnownFabric
 from controller.framework import Framework, quiet_framework_logs
 from controller.launch import FRAMEWORKS
 from controller.learning import read_hosts, unknown_fabric
-from controller.policy_process import load_isolated
 from controller.rest import Rest
 from controller.warm_up import warm_up
 from echelonflow.errors import EchelonError, InputError
@@ -84,7 +84,7 @@ def _serve(
     """Serve switches, agents and REST until a signal; with `policy`, a standing run under it."""
     awake, woken = socket.socketpair()
     _stop_on_signals(woken)
-    load = load_isolated(policies.load, framework.wait)
+    load = functools.partial(policies.load, wait=framework.wait)
     shell = Shell(framework, coordinator, load, deadline)
     # The address is taken before anything slow, so that a second controller learns at once that it is one too many.
     framework.listen_for_switches(*switches_at, shell)

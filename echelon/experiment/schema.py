@@ -7,7 +7,7 @@ Structure is checked by pydantic (`echelon.experiment.specs`); options of topolo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,11 +58,15 @@ class Experiment:
     """What every simulation of this experiment takes into account."""
     faults: tuple[Fault, ...] = ()
     """What is planned to go wrong in every run, in order of time."""
+    enforcers: Mapping[str, str] = field(default_factory=dict)
+    """Policy to what enforces it by its own account. Asked once: a user's file takes a process to ask."""
 
     def enforcer_of(self, policy: str) -> str:
         """The enforcer for a policy: the experiment's, or with `auto` the policy's own."""
         chosen = self.emulation.enforcer
-        return policies.load(policy).enforcer if chosen == "auto" else chosen
+        if chosen != "auto":
+            return chosen
+        return self.enforcers.get(policy) or policies.enforcer_of(policy)
 
 
 def load(path: Path, override: dict[str, Any] | None = None) -> Experiment:
@@ -99,8 +103,10 @@ def check(data: dict[str, Any], path: Path) -> Experiment:
         faults.append("jobs: a trace is simulated by itself; put the other jobs into an experiment of their own")
     names = [job.name for job in spec.jobs]
     faults += [f"jobs: two jobs are called {n!r}" for n in sorted({n for n in names if names.count(n) > 1})]
-    for i, text in enumerate(spec.policies):
-        _collect(faults, f"policies.{i}", lambda text=text: policies.load(text))
+    enforcers = {
+        text: _collect(faults, f"policies.{i}", lambda text=text: policies.enforcer_of(text))
+        for i, text in enumerate(spec.policies)
+    }
     if len(set(spec.policies)) != len(spec.policies):
         faults.append("policies: one is listed twice")
     limits = _collect(faults, "emulation.limits", lambda: Limits.with_changes(spec.emulation.limits))
@@ -114,7 +120,7 @@ def check(data: dict[str, Any], path: Path) -> Experiment:
     return Experiment(
         spec.name, spec.title or spec.name, path, network, tuple(jobs), tuple(spec.policies), spec.repeats,
         spec.seed, spec.emulation, limits, unit_s, tuple(notes), data,
-        trace=traces[0] if traces else None, realism=realism, faults=planned,
+        trace=traces[0] if traces else None, realism=realism, faults=planned, enforcers=enforcers,
     )  # fmt: skip
 
 

@@ -12,7 +12,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from controller.deadline import deadline
 from echelon.experiment.schema import Experiment
 from echelon.running import capacity
 from echelon.running.manifest import manifest
@@ -41,8 +40,7 @@ from echelonflow.records.progress import (
 )
 from echelonflow.records.run_record import RunRecord
 from echelonflow.records.runs import save_runs
-from echelonflow.scheduling import policies, user_file
-from echelonflow.scheduling.policies import Policy
+from echelonflow.scheduling import policies
 from results.folder import Summary, analyse
 from simulator.fluid import simulate
 from simulator.trace import simulate_trace
@@ -128,18 +126,10 @@ def predict(experiment: Experiment, policy: str) -> RunRecord:
 
     PolicyError if it fails, or if a user's policy file thinks for longer than the controller would let it.
     """
-    return simulate(
-        experiment.jobs, experiment.network, _loaded(policy), realism=experiment.realism, faults=experiment.faults
-    )
-
-
-def _loaded(policy: str) -> Policy:
-    """The policy called so; one in a user's file may think no longer than the controller would let it."""
-    if not user_file.is_named(policy):
-        return policies.load(policy)
-    with deadline(policy):
-        loaded = policies.load(policy)
-    return loaded.guarded(deadline)
+    with contextlib.closing(policies.load(policy)) as loaded:
+        return simulate(
+            experiment.jobs, experiment.network, loaded, realism=experiment.realism, faults=experiment.faults
+        )
 
 
 def _run_trace(
@@ -169,7 +159,8 @@ def _simulated(experiment: Experiment, trace: CoflowTrace, policy: str, report: 
             report(Simulating(policy, now_s, last_s))
 
     report(Simulating(policy, 0.0, last_s))
-    return simulate_trace(trace, experiment.network, _loaded(policy), on_progress=progress, realism=experiment.realism)
+    with contextlib.closing(policies.load(policy)) as loaded:
+        return simulate_trace(trace, experiment.network, loaded, on_progress=progress, realism=experiment.realism)
 
 
 def _create(root: Path) -> RunFolder:

@@ -5,6 +5,7 @@ A case is drawn from its section's name and number alone, so it can be made agai
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import random
@@ -81,7 +82,8 @@ def _by_job(values: Sequence[tuple[str, float]]) -> float:
 
 def run(jobs: Sequence[Job], network: Network, policy: str) -> Score:
     """Simulate `jobs` under `policy`."""
-    return score(simulate(jobs, network, policies.load(policy)), jobs)
+    with contextlib.closing(policies.load(policy)) as loaded:
+        return score(simulate(jobs, network, loaded), jobs)
 
 
 def forms() -> list[str]:

@@ -23,10 +23,15 @@ def array_to_data(value: Any) -> bytes:
 
 def array_from_data(kind: Any, data: Any) -> Any:
     """The column of type `kind` (Floats or Ints) that `array_to_data` was given; ValueError for other data."""
+    return read_only_array(kind, data).copy()  # one that may be written to, as any other
+
+
+def read_only_array(kind: Any, data: Any) -> Any:
+    """The same, but nobody can write to it."""
     if kind not in (Floats, Ints):
         raise NotImplementedError(f"a record holds {kind}")
     found = base64.b64decode(data, validate=True) if isinstance(data, str) else data
     if not isinstance(found, bytes):
         raise ValueError(f"expected bytes, not {type(data).__name__}")  # noqa: TRY004 what msgspec takes for bad data
     array: npt.NDArray[typing.Any] = np.frombuffer(found, "<f8" if kind == Floats else "<i8")
-    return array.copy()  # one that may be written to, as any other
+    return array

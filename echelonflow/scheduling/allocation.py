@@ -30,17 +30,18 @@ class Allocation:
 
 def check(allocation: Allocation, snapshot: Snapshot, policy: str) -> None:
     """Raise PolicyError, naming policy and link, unless the network could carry the allocation."""
-    for what, array in (("rates_Bps", allocation.rates_Bps), ("rank", allocation.rank)):
-        if np.shape(array) != (snapshot.flows,):
-            raise PolicyError(f"policy {policy}: {what} has shape {np.shape(array)}; {snapshot.flows} flows were given")
-    rates = allocation.rates_Bps
-    if not np.all(np.isfinite(rates)) or np.any(rates < 0):
-        flow = int(snapshot.flow_id[np.flatnonzero(~(np.isfinite(rates) & (rates >= 0)))[0]])
+    rates, rank = (
+        _numbers(what, array, snapshot.flows, policy)
+        for what, array in (("rates_Bps", allocation.rates_Bps), ("rank", allocation.rank))
+    )
+    bad = np.flatnonzero(~(np.isfinite(rates) & (rates >= 0)))
+    if bad.size:
+        flow = int(snapshot.flow_id[bad[0]])
         raise PolicyError(f"policy {policy}: the rate of flow {flow} is negative or not a number")
-    if math.isnan(allocation.valid_until_s) or allocation.valid_until_s <= snapshot.now_s:
-        raise PolicyError(
-            f"policy {policy}: valid_until_s is {allocation.valid_until_s}, not after now ({snapshot.now_s})"
-        )
+    if rank.dtype.kind == "f" and (bad := np.flatnonzero(~np.isfinite(rank) | (rank != np.floor(rank)))).size:
+        flow = int(snapshot.flow_id[bad[0]])
+        raise PolicyError(f"policy {policy}: the rank of flow {flow} is {rank[bad[0]]}; ranks are whole numbers")
+    _check_time(allocation.valid_until_s, snapshot.now_s, policy)
     by_hop = np.repeat(rates, np.diff(snapshot.path_start))
     load = np.bincount(snapshot.path_link, weights=by_hop, minlength=snapshot.links)
     over = np.flatnonzero(load > snapshot.capacity_Bps * (1 + FEASIBILITY_TOLERANCE))
@@ -50,3 +51,22 @@ def check(allocation: Allocation, snapshot: Snapshot, policy: str) -> None:
             f"policy {policy} allocates {load[link]:.6g} B/s on {snapshot.link_name(link)}, "
             f"which carries {snapshot.capacity_Bps[link]:.6g} B/s"
         )
+
+
+def _numbers(what: str, given: object, flows: int, policy: str) -> np.ndarray:
+    """An array of numbers, one for each flow; PolicyError for anything else."""
+    try:
+        array = np.asarray(given)
+    except ValueError:  # rows of different lengths
+        array = np.array(None)
+    if array.dtype.kind not in "biuf":
+        raise PolicyError(f"policy {policy}: {what} is no array of numbers")
+    if array.shape != (flows,):
+        raise PolicyError(f"policy {policy}: {what} has shape {array.shape}; {flows} flows were given")
+    return array
+
+
+def _check_time(valid_until_s: object, now_s: float, policy: str) -> None:
+    """PolicyError unless the answer holds for some time."""
+    if not isinstance(valid_until_s, (int, float, np.number)) or not valid_until_s > now_s:
+        raise PolicyError(f"policy {policy}: valid_until_s is {valid_until_s}, not after now ({now_s})")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 import traceback
@@ -14,6 +13,8 @@ from echelonflow.errors import InputError
 
 _CALL = re.compile(r"\s*(.*?\.py)\s*(?:\(([^()]*)\))?\s*")
 _MODULE = "_echelon_user_file_"
+LONGEST_BYTES = 1 << 20
+"""A longer file is taken for something else."""
 
 
 def is_named(text: str) -> bool:
@@ -38,27 +39,42 @@ def absolute(text: str) -> str:
     return str(Path(match[1]).expanduser().absolute()) + (f"({match[2]})" if match[2] else "")
 
 
-def load(path: Path) -> ModuleType:
-    """The module in the file `path`, read anew each time; InputError names file and line of what is wrong."""
+def read(path: Path) -> bytes:
+    """What is in the file `path` now (InputError where it cannot be read, or is no policy's by its size)."""
     if not path.is_file():
         raise InputError(f"policy file {path}: there is no such file")
-    spec = importlib.util.spec_from_file_location(_MODULE + re.sub(r"\W", "_", path.stem), path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look for the module that they are made in
     try:
-        # Compiled here, past the cache of byte code: a file that was changed a moment ago counts as it is now.
-        code = compile(path.read_bytes(), str(path), "exec")
-        exec(code, module.__dict__)  # noqa: S102 running the user's code is what is asked for
-    except SyntaxError as error:
-        raise InputError(f"policy file {path}, line {error.lineno}: {error.msg}") from None
+        with path.open("rb") as file:
+            source = file.read(LONGEST_BYTES + 1)
     except OSError as error:
         raise InputError(f"policy file {path}: {error.strerror or error}") from None
-    except (Exception, SystemExit) as error:  # noqa: BLE001 it is the user's code
-        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
-        where = f", line {lines[-1]}" if lines else ""
-        raise InputError(f"policy file {path}{where}: {type(error).__name__}: {error}") from None
+    if len(source) > LONGEST_BYTES:
+        raise InputError(f"policy file {path}: is longer than {LONGEST_BYTES} bytes; a policy is a short text")
+    return source
+
+
+def execute(path: Path, source: bytes) -> ModuleType:
+    """The module that `source`, read from `path`, makes; InputError names file and line of what is wrong.
+
+    This runs the user's code: only `own_policy.worker` may call it, which has given up all that code could do harm with.
+    """
+    module = ModuleType(_MODULE + re.sub(r"\W", "_", path.stem))
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module  # where dataclasses look for the module that they are made in
+    try:
+        exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102 running the user's code is what is asked for
+    except SyntaxError as error:
+        raise InputError(f"policy file {path}, line {error.lineno}: {error.msg}") from None
+    except (Exception, SystemExit) as error:
+        raise InputError(fault(path, error)) from error
     finally:
-        sys.modules.pop(spec.name, None)
+        sys.modules.pop(module.__name__, None)
     return module
+
+
+def fault(path: Path, error: BaseException) -> str:
+    """What went wrong in the user's file, and on which of its lines, in one line."""
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    where = f", line {lines[-1]}" if lines else ""
+    words = " ".join(str(error).split())
+    return f"policy file {path}{where}: {type(error).__name__}" + (f": {words}" if words else "")

@@ -44,8 +44,8 @@ def test_the_trap_catches_what_is_started_otherwise(trap):
 
 
 def test_arguments_reach_the_module_as_they_are(tmp_path):
-    argv = module_argv("controller.policy_worker", "one two", "$x", unbuffered=True)
-    assert argv[-3:] == ["controller.policy_worker", "one two", "$x"]
+    argv = module_argv("echelonflow.scheduling.own_policy.worker", "one two", "$x", unbuffered=True)
+    assert argv[-3:] == ["echelonflow.scheduling.own_policy.worker", "one two", "$x"]
     assert "-u" in argv
 
 

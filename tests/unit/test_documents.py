@@ -27,7 +27,7 @@ from echelonflow.model import topologies
 from echelonflow.records.folder import RunFiles, RunFolder
 from echelonflow.scheduling import policies
 
-PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in sorted((ROOT / "docs").glob("*.md")))]  # fmt: skip
+PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", *(f"docs/{p.name}" for p in sorted((ROOT / "docs").glob("*.md")))]  # fmt: skip
 EXAMPLES = {"mine.py", "plot.py", "training.yaml", "job.json"}
 """Files that a reader is told to make."""
 OUTSIDE = {"/dev", "/etc", "/proc", "/sys", "/usr", "/vagrant"}

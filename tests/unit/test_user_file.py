@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -53,9 +54,9 @@ def test_a_policy_file_is_a_policy_with_options(mine):
 def test_a_policy_file_may_define_dataclasses(mine):
     """They look for the module that they are made in, which nothing else needs to find."""
     held = "from __future__ import annotations\nfrom dataclasses import dataclass\n\n@dataclass\nclass Held:\n    a: int = 0\n\n"
-    mine.write_text(held + GOOD)
+    source = (held + GOOD).encode()
     before = set(sys.modules)
-    policies.load(str(mine))
+    assert callable(user_file.execute(mine, source).allocate)
     assert set(sys.modules) == before
 
 
@@ -97,3 +98,13 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
         policies.load("some/where")
     with pytest.raises(InputError, match="option 'x' must be written key=value"):
         policies.load("./mine.py(x)")
+
+
+def test_a_users_code_is_run_in_one_place_only():
+    root = Path(user_file.__file__).parents[2]
+    packages = ("echelonflow", "simulator", "controller", "traffic", "testbed", "results", "echelon")
+    sources = [path for package in packages for path in (root / package).rglob("*.py")]
+    callers = [path.name for path in sources if "user_file.execute(" in path.read_text(encoding="utf-8")]
+    assert callers == ["worker.py"]
+    running = [path.name for path in sources if re.search(r"\bexec\(|\brun_path\(", path.read_text(encoding="utf-8"))]
+    assert running == ["user_file.py"]

@@ -16,7 +16,8 @@ options). It is asked only where a trace is simulated, and may load what it need
 `SERVES` says what it puts in order ("flows", "jobs", "Coflows" or "EchelonFlows"): where it stands in docs/policies.md. Its
 docstring is its section there; say in it what the policy knows and, as "**Cost.**", what a decision costs.
 
-A user's own policy is such a module in a file anywhere, named by its path: "./mine.py(option=value)".
+A user's own policy is such a module in a file anywhere, named by its path: "./mine.py(option=value)". It is code of
+somebody's: it runs in a process of its own (`echelonflow.scheduling.own_policy`), as nobody, within limits.
 """
 
 from __future__ import annotations
@@ -26,10 +27,9 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,6 +41,9 @@ from echelonflow.scheduling import user_file
 from echelonflow.scheduling.allocation import Allocation, check
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.scheduling.trace_kernels import TraceKernel
+
+if TYPE_CHECKING:
+    from echelonflow.scheduling.own_policy.process import Wait
 
 ENFORCERS = ("priority", "rate")
 
@@ -90,15 +93,6 @@ class Policy:
     counters: Callable[[], Mapping[str, int]] = _nothing_counted
     trace_kernel: Callable[[], TraceKernel | None] = _no_kernel
 
-    def guarded(self, guard: Callable[[str], AbstractContextManager[object]]) -> Policy:
-        """The same policy, asked within `guard(name)` at every decision, such as a deadline; without its kernel."""
-
-        def allocate(snapshot: Snapshot) -> Allocation:
-            with guard(self.name):
-                return self._allocate(snapshot)
-
-        return dataclasses.replace(self, _allocate=allocate, trace_kernel=_no_kernel)
-
     def __call__(self, snapshot: Snapshot) -> Allocation:
         """Decide; raises PolicyError, naming the policy, if it raises or its answer cannot be carried."""
         try:
@@ -123,13 +117,26 @@ def module(name: str) -> ModuleType:
     return plugins.load(sys.modules[__name__], name, "policy")
 
 
-def load(text: str) -> Policy:
-    """The policy named by `text`, such as "coflow(grouping=group)" or "./mine.py" (InputError if it makes no sense)."""
+def load(text: str, wait: Wait | None = None) -> Policy:
+    """The policy named by `text`, such as "coflow(grouping=group)" or "./mine.py" (InputError if it makes no sense).
+
+    A user's file is run in a process of its own, and nowhere else, until the policy is closed; `wait` waits for it.
+    """
     if user_file.is_named(text):
-        path, options = user_file.parse(text)
-        return bind(user_file.load(path), text, options)
+        from echelonflow.scheduling.own_policy import process
+
+        return process.load(text, wait or process.wait_here)
     name, options = plugins.parse_call(text)
     return bind(module(name), text, options)
+
+
+def enforcer_of(text: str) -> str:
+    """What enforces the policy named by `text` unless an experiment says otherwise; raises as `load` does."""
+    if user_file.is_named(text):
+        from echelonflow.scheduling.own_policy import process
+
+        return process.enforcer_of(text)
+    return load(text).enforcer
 
 
 def bind(module: ModuleType, text: str, options: dict[str, str]) -> Policy:
