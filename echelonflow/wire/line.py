@@ -21,6 +21,10 @@ SEND_LIMIT_S = 30.0
 Kind = TypeVar("Kind")
 
 
+class CoordinatorGoneError(RunError):
+    """The connection to the coordinator has ended, from its side."""
+
+
 class LineBuffer:
     """Puts lines together from what arrives in pieces."""
 
@@ -76,7 +80,7 @@ class Line:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                raise RunError(f"the coordinator closed the connection: {error.strerror}") from None
+                raise CoordinatorGoneError(f"the coordinator closed the connection: {error.strerror}") from None
             del self._unsent[:sent]
 
     def send(self, *messages: Message) -> None:
@@ -130,7 +134,7 @@ class Line:
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
-            raise RunError(f"the connection to the coordinator failed: {error.strerror}") from None
+            raise CoordinatorGoneError(f"the connection to the coordinator failed: {error.strerror}") from None
         if not data:
-            raise RunError("the coordinator closed the connection")
+            raise CoordinatorGoneError("the coordinator closed the connection")
         self._arrived += map(decode, self._buffer.feed(data))

@@ -16,20 +16,25 @@ import gc
 import math
 import resource
 import select
+import socket
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from echelonflow.errors import EXIT_FAILED, EXIT_VALID, EchelonError, InputError, RunError
+from echelonflow.model.faults import Slowdown, Slowdowns, ended_jobs
+from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.agent_log import AgentLog, Mark, Received, Sent
 from echelonflow.records.agent_log import Computed as ComputedLine
 from echelonflow.records.plan import Plan, read_plan
+from echelonflow.wire import unix_socket
 from echelonflow.wire.declare import DATA_PORT
 from echelonflow.wire.messages import FlowDeclaration, Setting
 from traffic.agent import connections
-from traffic.agent.api import EchelonFlowClient, connect
-from traffic.agent.connections import FlowName
+from traffic.agent.api import connect
+from traffic.agent.connections import FlowLostError, FlowName
+from traffic.agent.lasting import Callbacks, LastingClient
 from traffic.agent.plan import check_observable
 from traffic.agent.receiver import IncomingFlow, ReceivedFlow
 from traffic.agent.replay import Action, Computed, Replay
@@ -39,6 +44,8 @@ from traffic.agent.waiting import wait
 CONNECT_TIMEOUT_S = 20.0
 FAREWELL_S = 5.0
 """How long the last messages may take to leave."""
+ENDS_TOGETHER_S = 1.0
+"""How much sooner than planned a connection of a job may be lost that a crash is about to end."""
 FRESH_S = 0.002
 """Progress that was reported no longer ago need not be reported again: where many flows end at once, each would ask."""
 
@@ -58,13 +65,18 @@ class Agent:
         jobs = plan.jobs
         for job in jobs:
             check_observable(job)
-        self._replay = Replay(jobs, host)
+        slow = any(isinstance(fault, Slowdown) and fault.host == host for fault in plan.faults)
+        self._replay = Replay(jobs, host, Slowdowns(plan.faults, host) if slow else None)
+        self._ending_s = ended_jobs(plan.faults, jobs)
+        """When jobs end by a crash, since the zero."""
+        self._ended: set[str] = set()
         self._iterations = {job.name: job.iterations for job in jobs}
         self._groups = plan.groups
         self._zero_s: float | None = None
         self._progress_due_s = math.inf
         self._progress_reported_s = -math.inf
         self._outgoing: dict[FlowName, OutgoingFlow] = {}
+        self._incoming: dict[FlowName, IncomingFlow] = {}
         self._active: dict[FlowName, OutgoingFlow] = {}
         """Those of `_outgoing` that have something to send or to be acknowledged."""
         self._sending: set[int] = set()
@@ -72,9 +84,18 @@ class Agent:
         self._handlers: dict[int, Callable[[], None]] = {}
         # Made before all connections, so that its descriptor is low enough for select.
         self._poll = select.epoll()
-        self._client = EchelonFlowClient(
-            connect(socket_path), f"agent-{host}", host, on_setting=self._apply, on_start=self._begin
+        self._client = LastingClient(
+            self._connect(socket_path),
+            host,
+            plan.faults,
+            Callbacks(self._apply, self._begin, self._unattended, self._attended, self._state_of),
+            clock,
         )
+
+    @property
+    def lost_messages(self) -> int:
+        """Control messages that were lost as planned."""
+        return self._client.lost
 
     def run(self) -> None:
         """Replay to the end (InputError or RunError if that cannot be)."""
@@ -89,6 +110,10 @@ class Agent:
         self._records.close()
         self._client.done()
         self._say_farewell()
+
+    def _connect(self, socket_path: Path) -> Callable[[], socket.socket]:
+        """What makes connections: a coordinator that is not there yet is waited for, one that has gone is not."""
+        return lambda: connect(socket_path) if self._zero_s is None else unix_socket.connect(socket_path)
 
     def close(self) -> None:
         """Close all sockets and the records."""
@@ -158,6 +183,7 @@ class Agent:
                 self._poll.unregister(flow.fileno())
                 flow.close()
 
+        self._incoming[flow.job, flow.declaration.flow] = flow
         self._watch(flow.fileno(), read)
 
     def _loop(self, finished: Callable[[], bool]) -> None:
@@ -170,12 +196,12 @@ class Agent:
             self._carry_out(self._replay.advance(self._clock()))
             # The coordinator first: where it is gone, connections to other agents end as well, and it is the cause.
             for descriptor, _ in sorted(ready, key=lambda event: event[0] != self._client.fileno()):
-                self._handlers[descriptor]()
-            self._tick(self._clock())
+                self._tolerating_ends(self._handlers.get(descriptor, _nothing))
+            self._tolerating_ends(lambda: self._tick(self._clock()))
 
     def _next_tick_s(self) -> float:
         now_s = self._clock()
-        tick_s = self._progress_due_s
+        tick_s = min(self._progress_due_s, self._client.next_due_s, self._next_end_s())
         if any(flow.awaits_acknowledgement for flow in self._active.values()):
             tick_s = min(tick_s, now_s + ACK_POLL_S)
         if self._client.wants_write:
@@ -183,8 +209,6 @@ class Agent:
         return tick_s
 
     def _begin(self, zero_s: float) -> None:
-        if self._zero_s is not None:
-            raise RunError("the coordinator sent a second Start")
         self._zero_s = zero_s
         self._replay.begin(zero_s)
 
@@ -202,9 +226,14 @@ class Agent:
             if not self._active:
                 self._progress_due_s = action.release_s + self._plan.progress_interval_s
             self._active[name] = flow
+            if not self._client.attended:
+                flow.go_on_alone(action.release_s)
+                self._write(flow)
 
     def _apply(self, setting: Setting) -> None:
         flow = self._outgoing.get((setting.job, setting.flow))
+        if setting.job in self._ended:  # said before the coordinator heard of its end
+            return
         if flow is None:
             raise RunError(
                 f"the coordinator sent a setting for flow {setting.flow!r} of job {setting.job!r}, not sent from here"
@@ -225,6 +254,9 @@ class Agent:
 
     def _tick(self, now_s: float) -> None:
         """Look for ends of flows, and report progress when that is due."""
+        self._client.tick(now_s)
+        for job in [job for job in self._ending_s if now_s >= self._end_of(job)]:
+            self._end_job(job)
         progress_due = now_s >= self._progress_due_s
         for flow in list(self._active.values()):
             if flow.awaits_acknowledgement or progress_due:
@@ -232,6 +264,55 @@ class Agent:
         if progress_due:
             self._report_progress()
             self._progress_due_s = now_s + self._plan.progress_interval_s if self._active else math.inf
+
+    # Planned faults
+
+    def _unattended(self, descriptor: int) -> None:
+        """The coordinator has gone: every flow goes on by what is known of it."""
+        del self._handlers[descriptor]  # the poll set has forgotten it with its closing
+        for flow in self._active.values():
+            flow.go_on_alone(self._clock())
+            self._write(flow)
+
+    def _attended(self) -> None:
+        """There is a coordinator again."""
+        self._watch(self._client.fileno(), self._client.on_readable)
+
+    def _state_of(self, key: FlowKey) -> tuple[int, int | None] | None:
+        job, iteration, name = key
+        flow = self._outgoing.get((job, name))
+        return None if flow is None else flow.state_of(iteration)
+
+    def _end_of(self, job: str) -> float:
+        return math.inf if self._zero_s is None else self._zero_s + self._ending_s[job]
+
+    def _next_end_s(self) -> float:
+        return min((self._end_of(job) for job in self._ending_s), default=math.inf)
+
+    def _tolerating_ends(self, action: Callable[[], None]) -> None:
+        """Do something; a connection that is lost by a planned crash ends its job, and nothing else."""
+        try:
+            action()
+        except FlowLostError as lost:
+            if lost.job not in self._ending_s or self._clock() < self._end_of(lost.job) - ENDS_TOGETHER_S:
+                raise
+            self._end_job(lost.job)
+
+    def _end_job(self, job: str) -> None:
+        """A host of the job has crashed: drop all of it here."""
+        del self._ending_s[job]
+        self._ended.add(job)
+        self._replay.end_job(job)
+        for name, outgoing in [(n, flow) for n, flow in self._outgoing.items() if n[0] == job]:
+            self._handlers.pop(outgoing.fileno(), None)
+            self._sending.discard(outgoing.fileno())
+            outgoing.abort()
+            del self._outgoing[name]
+            self._active.pop(name, None)
+        for name, incoming in [(n, flow) for n, flow in self._incoming.items() if n[0] == job]:
+            self._handlers.pop(incoming.fileno(), None)
+            incoming.close()
+            del self._incoming[name]
 
     def _refresh_progress(self) -> None:
         """Report progress for a decision that is about to be asked for, unless that has just been done."""
@@ -315,6 +396,10 @@ class Agent:
             self._client.on_readable()
 
 
+def _nothing() -> None:
+    """What an event of a connection leads to that was closed since."""
+
+
 def main(argv: list[str]) -> int:
     """Replay one host's part; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m traffic.agent", description=__doc__.split("\n")[0])
@@ -333,6 +418,11 @@ def main(argv: list[str]) -> int:
                 agent.run()
             finally:
                 agent.close()
+            if agent.lost_messages:
+                print(
+                    f"agent {options.host}: {agent.lost_messages} control messages were lost, as planned",
+                    file=sys.stderr,
+                )
     except EchelonError as error:
         print(f"agent {options.host}: {error}", file=sys.stderr)
         return error.exit_code

@@ -34,11 +34,13 @@ from echelonflow.wire.messages import (
     Done,
     Fault,
     Finish,
+    FinishAgain,
     Hello,
     Message,
     Progress,
     Ready,
     Release,
+    ReleaseAgain,
     Setting,
     Start,
 )
@@ -98,6 +100,16 @@ class EchelonFlowClient:
     def finish(self, job: str, flow: str, iteration: int, time_s: float) -> None:
         """The flow's last byte arrived here at `time_s` (CLOCK_MONOTONIC)."""
         self._line.put(Finish(job, flow, iteration, time_s))
+
+    def release_again(
+        self, job: str, flow: str, iteration: int, time_s: float, sent_bytes: int, dscp: int | None
+    ) -> None:
+        """What `release` said, to a coordinator that may not know it; by `dscp` the flow is sent, None if it waits."""
+        self._line.put(ReleaseAgain(job, flow, iteration, time_s, sent_bytes, dscp))
+
+    def finish_again(self, job: str, flow: str, iteration: int, time_s: float) -> None:
+        """What `finish` said, to a coordinator that may not know it."""
+        self._line.put(FinishAgain(job, flow, iteration, time_s))
 
     def ready(self) -> None:
         """All connections are open; a Start is awaited."""

@@ -18,6 +18,14 @@ FlowName = tuple[str, str]
 RETRY_S = 0.02
 
 
+class FlowLostError(RunError):
+    """The connection of a flow of `job` has ended before its time."""
+
+    def __init__(self, job: str, reason: str) -> None:
+        super().__init__(reason)
+        self.job = job
+
+
 def listen(address: str, port: int) -> socket.socket:
     """A listening socket on `port` of this host's own address (RunError if that cannot be had)."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

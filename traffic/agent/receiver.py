@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from echelonflow.errors import RunError
 from echelonflow.wire.messages import FlowDeclaration
+from traffic.agent.connections import FlowLostError
 
 READ_BYTES = 1 << 20
 WAKE_BYTES = 1 << 16
@@ -134,7 +135,8 @@ class IncomingFlow:
             self._connection.close()
 
     def _lost(self, why: str | None) -> RunError:
-        return RunError(
+        return FlowLostError(
+            self.job,
             f"flow {self.declaration.flow!r} of job {self.job!r} from {self.declaration.src_host}: "
-            f"connection lost ({why}); see that host's log"
+            f"connection lost ({why}); see that host's log",
         )

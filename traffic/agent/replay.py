@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from echelonflow.model.dag import Compute, Job
+from echelonflow.model.faults import Slowdowns
 from echelonflow.model.progress import JobProgress, StepKey
 from traffic.agent.plan import host_of
 
@@ -54,18 +55,15 @@ class Replay:
     in order.
     """
 
-    def __init__(self, jobs: Sequence[Job], host: str) -> None:
+    def __init__(self, jobs: Sequence[Job], host: str, slowdowns: Slowdowns | None = None) -> None:
         self._jobs = {job.name: job for job in jobs}
         self._host = host
         self._progress = {
             job.name: JobProgress(job, [s.name for s in job.dag.steps if host_of(job, s.name) == host]) for job in jobs
         }
-        self._arrivals_missing = sum(
-            job.iterations
-            for job in jobs
-            for t in job.dag.transfers
-            if job.hosts_of(t)[1] == host != job.hosts_of(t)[0]
-        )
+        self._arrivals_missing = {job.name: _arrivals(job, host) * job.iterations for job in jobs}
+        self._slowdowns = slowdowns
+        self._zero_s = 0.0
         self._due: list[tuple[float, int, str, StepKey, float]] = []
         """Heap of (due, sequence number, job, step, start): ends of computations; an empty name starts the job."""
         self._sequence = 0
@@ -73,7 +71,7 @@ class Replay:
     @property
     def done(self) -> bool:
         """Whether all that this host starts has finished and all that it receives has arrived."""
-        return not self._arrivals_missing and all(progress.done for progress in self._progress.values())
+        return not any(self._arrivals_missing.values()) and all(progress.done for progress in self._progress.values())
 
     @property
     def next_due_s(self) -> float:
@@ -82,6 +80,7 @@ class Replay:
 
     def begin(self, zero_s: float) -> None:
         """Start the run: every job begins `start_s` after `zero_s`."""
+        self._zero_s = zero_s
         for job in self._jobs.values():
             self._push(zero_s + job.start_s, job.name, (0, ""), zero_s)
 
@@ -100,9 +99,15 @@ class Replay:
             self._start(job, progress.finish(iteration, step_name), due_s, now_s, actions)
         return actions
 
+    def end_job(self, job: str) -> None:
+        """A job is no more: nothing of it starts or is waited for."""
+        del self._progress[job], self._arrivals_missing[job]
+        self._due = [entry for entry in self._due if entry[2] != job]
+        heapq.heapify(self._due)
+
     def arrived(self, job: str, iteration: int, flow: str, now_s: float) -> list[Action]:
         """The last byte of an incoming transfer was read at `now_s`."""
-        self._arrivals_missing -= 1
+        self._arrivals_missing[job] -= 1
         return self._transferred(job, iteration, flow, now_s)
 
     def acknowledged(self, job: str, iteration: int, flow: str, now_s: float) -> list[Action]:
@@ -122,12 +127,23 @@ class Replay:
             iteration, name = waiting.popleft()
             step = job.dag.by_name[name]
             if isinstance(step, Compute):
-                self._push(moment_s + step.duration_s, job.name, (iteration, name), moment_s)
+                self._push(self._finish_s(moment_s, step.duration_s), job.name, (iteration, name), moment_s)
             elif job.is_local(step):
                 waiting.extend(self._progress[job.name].finish(iteration, name))
             else:
                 actions.append(Released(job.name, iteration, name, now_s))
 
+    def _finish_s(self, start_s: float, duration_s: float) -> float:
+        """When a computation that starts now ends: later than it would, where this host is planned to be slow."""
+        if self._slowdowns is None:
+            return start_s + duration_s
+        return self._zero_s + self._slowdowns.finish_s(start_s - self._zero_s, duration_s)
+
     def _push(self, due_s: float, job: str, step: StepKey, start_s: float) -> None:
         heapq.heappush(self._due, (due_s, self._sequence, job, step, start_s))
         self._sequence += 1
+
+
+def _arrivals(job: Job, host: str) -> int:
+    """Transfers that `host` receives from others in an iteration."""
+    return sum(job.hosts_of(t)[1] == host != job.hosts_of(t)[0] for t in job.dag.transfers)

@@ -23,7 +23,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from echelonflow.errors import RunError
+from echelonflow.wire.classes import DEFAULT_CLASS, dscp_of_class
 from echelonflow.wire.messages import FlowDeclaration, Setting
+from traffic.agent.connections import FlowLostError
 
 PIECE_BYTES = 1 << 16
 PIECES_PER_WAKE = 4
@@ -119,6 +121,8 @@ class OutgoingFlow:
         """
         for flow in self._queue:
             if flow.iteration == setting.iteration:
+                if flow.setting == setting:  # told again
+                    return
                 flow.setting = setting
                 if flow is self._queue[0]:
                     self._enforce(flow, now_s)
@@ -128,6 +132,29 @@ class OutgoingFlow:
                 f"the coordinator sent a setting for flow {setting.flow!r} of job {setting.job!r}, "
                 f"iteration {setting.iteration}, which has not been released"
             )
+
+    def go_on_alone(self, now_s: float) -> None:
+        """There is no coordinator: what waits or is paced goes on, unpaced, by the mark that this flow had last.
+
+        One that never had any takes the class in which switches put what they know nothing of.
+        """
+        dscp = dscp_of_class(DEFAULT_CLASS) if self._dscp is None else self._dscp
+        for flow in self._queue:
+            known = flow.setting
+            if known is not None and known.rate_Bps is None:
+                continue
+            mark = dscp if known is None else known.dscp
+            flow.setting = Setting(self.job, self.declaration.flow, flow.iteration, mark, None)
+            if flow is self._queue[0]:
+                self._enforce(flow, now_s)
+
+    def state_of(self, iteration: int) -> tuple[int, int | None]:
+        """Acknowledged bytes of an iteration that was released, and the mark that it has (None: it waits, or is over)."""
+        for flow in self._queue:
+            if flow.iteration == iteration:
+                sent = self.acknowledged_bytes() if flow is self._queue[0] else 0
+                return sent, None if flow.setting is None else flow.setting.dscp
+        return self.declaration.size_bytes, None
 
     def write(self, now_s: float) -> None:
         """Hand TCP what it takes now (RunError if the receiver is gone)."""
@@ -178,6 +205,12 @@ class OutgoingFlow:
             self._enforce(following, now_s)
         self._on_acknowledged(self, flow, now_s)
 
+    def abort(self) -> None:
+        """Close the connection at once, and forget what is on its way."""
+        with contextlib.suppress(OSError):
+            self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close()
+
     def close(self) -> None:
         """Close the connection."""
         with contextlib.suppress(OSError):
@@ -202,7 +235,8 @@ class OutgoingFlow:
         return int(_TOTAL_RETRANSMISSIONS.unpack(info)[0])
 
     def _lost(self, error: OSError) -> RunError:
-        return RunError(
+        return FlowLostError(
+            self.job,
             f"flow {self.declaration.flow!r} of job {self.job!r} to {self.declaration.dst_host}: "
-            f"connection lost ({error.strerror}); see that host's log"
+            f"connection lost ({error.strerror}); see that host's log",
         )
