@@ -7,7 +7,7 @@ too little. Runs that are made in spite of a bad calibration do not count, the o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from echelonflow.records.calibration import Calibration, CalibrationAttempt, TimerLateness
@@ -29,7 +29,7 @@ class Calibrator:
     """Measures the links of `net` before the first run, and again when there is reason to; `calibration` has it all.
 
     `save` is called with the calibration after every attempt. `runs_s` is how long all runs are expected to take: no
-    longer is waited for better links.
+    longer is waited for better links. `earlier` attempts, of worlds before this one, speak for the runs made there.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Calibrator:
         tell: Tell,
         save: Callable[[Calibration], None],
         sleep: Callable[[float], None] = time.sleep,
+        earlier: Sequence[CalibrationAttempt] = (),
     ) -> None:
         self._net = net
         self._max_error = max_error
@@ -49,7 +50,8 @@ class Calibrator:
         self._save = save
         self._sleep = sleep
         self._least_burst_s = 0.0
-        self._attempts: list[CalibrationAttempt] = []
+        self._attempts = list(earlier)
+        self._first_run = 0
         self._begin_s = time.monotonic()
 
     @property
@@ -57,22 +59,23 @@ class Calibrator:
         ovs = self._net.ovs
         return Calibration(datapath=ovs.datapath, tso=ovs.tso, openvswitch=ovs.version, attempts=tuple(self._attempts))
 
-    def begin(self) -> None:
+    def begin(self, first_run: int = 0) -> None:
         """Measure the links before the first run; while they are off, wait and measure again."""
-        self._attempt(first_run=0, choose_burst=True)
+        self._first_run = first_run
+        self._attempt(first_run=first_run, choose_burst=True)
         for wait_s in RETRY_AFTER_S:
             self._patience_s -= wait_s
             if not self._off() or self._patience_s < 0:
                 break
             self._tell(f"{self._off()}; trying again in {wait_s:g} s")
             self._sleep(wait_s)
-            self._attempt(first_run=0, choose_burst=True)
+            self._attempt(first_run=first_run, choose_burst=True)
         if self._off():
             self._tell(f"{self._off()}; runs do not count until links are measured well")
 
     def before_run(self, run_index: int) -> None:
         """Measure the links again if they were off when last measured."""
-        if run_index > 0 and self._off():
+        if run_index > self._first_run and self._off():
             self._attempt(first_run=run_index, choose_burst=True)
             self._tell(self._off() or "links carry what they declare again")
 

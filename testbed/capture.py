@@ -23,6 +23,8 @@ DRAIN_LIMIT_S = 3.0
 _STATISTICS = re.compile(
     r"(\d+) packets? captured[,\s]+(\d+) packets? received by filter[,\s]+(\d+) packets? dropped by kernel"
 )
+_LISTENING = re.compile(r"listening on.*\n")
+_NEVER = re.compile(r"(?!)")
 
 
 class Hosts(Protocol):
@@ -58,7 +60,7 @@ class _Tcpdump:
                     self.text = self.text[match.end() :]
                     return match
                 left_s = deadline_s - time.monotonic()
-                if left_s <= 0 or not selector.select(left_s):
+                if not selector.select(max(left_s, 0.0)):
                     return None
                 data = self.errors.read()
                 if data == b"":
@@ -67,7 +69,7 @@ class _Tcpdump:
 
     def wait_listening(self) -> None:
         """Wait until packets are captured (RunError if that never happens)."""
-        if self.read_until(re.compile("listening on"), START_LIMIT_S) is None:
+        if self.read_until(_LISTENING, START_LIMIT_S) is None:
             raise RunError(f"tcpdump on {self.host} does not listen: {self.text.strip()[-300:]}")
 
     def statistics(self, number: signal.Signals) -> tuple[int, int, int]:
@@ -76,8 +78,15 @@ class _Tcpdump:
             self.process.send_signal(number)
         match = self.read_until(_STATISTICS, START_LIMIT_S)
         if match is None:
-            raise RunError(f"the capture on {self.host} ended early: {self.text.strip()[-300:] or 'it says nothing'}")
+            raise RunError(self.epitaph())
         return int(match[1]), int(match[2]), int(match[3])
+
+    def epitaph(self) -> str:
+        """That it is of no more use, in words, with its last ones."""
+        self.read_until(_NEVER, 0.0)
+        how = "does not answer" if self.process.poll() is None else f"ended early (exit {self.process.returncode})"
+        said = "; ".join(self.text.split("\n")).strip("; ")[-300:]
+        return f"the capture on {self.host} {how}: {said or 'it says nothing'}"
 
 
 class PacketCapture:
@@ -97,22 +106,34 @@ class PacketCapture:
             self._kill()
             raise
 
-    def stop(self) -> dict[str, CaptureCounts]:
+    def check(self) -> None:
+        """Raise RunError, saying which and why, if a capture has ended."""
+        for dump in self._dumps:
+            if dump.process.poll() is not None:
+                raise RunError(dump.epitaph())
+
+    def stop(self) -> tuple[dict[str, CaptureCounts], list[str]]:
         """End the captures once they have written all they received.
 
-        Returns what each host's capture counted. Raises RunError if a capture died before.
+        Returns what each host's capture counted, and for those that had died before, or that do not tell, why.
         """
         deadline_s = time.monotonic() + DRAIN_LIMIT_S
         waiting = list(self._dumps)
+        counts, faults = {}, []
         try:
             # The kernel hands packets over in blocks, up to a second late; to end before is to lose them.
             while waiting and time.monotonic() < deadline_s:
                 waiting = [dump for dump in waiting if not _drained(dump)]
                 if waiting:
                     time.sleep(0.05)
-            return {dump.host: _end(dump) for dump in self._dumps}
+            for dump in self._dumps:
+                try:
+                    counts[dump.host] = _end(dump)
+                except RunError as error:
+                    faults.append(str(error))
         finally:
             self._kill()
+        return counts, faults
 
     def _kill(self) -> None:
         for dump in self._dumps:
@@ -123,13 +144,19 @@ class PacketCapture:
 
 
 def _drained(dump: _Tcpdump) -> bool:
-    captured, received, dropped = dump.statistics(signal.SIGUSR1)
+    try:
+        captured, received, dropped = dump.statistics(signal.SIGUSR1)
+    except RunError:  # there is nothing to wait for; its end says why
+        return True
     return captured + dropped >= received
 
 
 def _end(dump: _Tcpdump) -> CaptureCounts:
     captured, received, dropped = dump.statistics(signal.SIGINT)
     # It says its numbers first and writes the rest of the file afterwards.
-    dump.process.wait(START_LIMIT_S)
+    try:
+        dump.process.wait(START_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        raise RunError(f"the capture on {dump.host} did not end within {START_LIMIT_S:g} s") from None
     # What it had received but never wrote is as lost as what the kernel dropped.
     return CaptureCounts(dump.file.name, received, max(dropped, received - captured))

@@ -29,12 +29,15 @@ def alive(pid: int) -> bool:
         return False
 
 
-def end_within(processes: Iterable[subprocess.Popen[Any]], limit_s: float) -> None:
-    """Wait until all have ended, for `limit_s` in all; kill those that are left."""
+def end_within(processes: Iterable[subprocess.Popen[Any]], limit_s: float) -> list[subprocess.Popen[Any]]:
+    """Wait until all have ended, for `limit_s` in all; kill those that are left, and return them."""
     deadline_s = time.monotonic() + limit_s
+    killed = []
     for process in processes:
         try:
             process.wait(max(deadline_s - time.monotonic(), 0.0))
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+            killed.append(process)
+    return killed

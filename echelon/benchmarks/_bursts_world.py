@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from echelon.benchmarks.bursts import BURSTS_S
-from echelon.running.emulator import standing
+from echelon.running.standing import standing
 from echelonflow.model import topologies
 from echelonflow.records.assignment import Assignment
 from echelonflow.records.folder import RunFolder

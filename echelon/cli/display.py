@@ -15,6 +15,7 @@ from rich.progress import Progress as ProgressBar
 from echelon.experiment.schema import Experiment
 from echelonflow.records.progress import (
     Analysing,
+    Broke,
     Building,
     Calibrating,
     Done,
@@ -24,6 +25,7 @@ from echelonflow.records.progress import (
     IterationBegun,
     Predicting,
     Progress,
+    RunFailed,
     Running,
     Simulating,
     Warned,
@@ -37,6 +39,8 @@ _WORDS: Mapping[type[Progress], str] = MappingProxyType(
         Calibrating: "calibrating links ({datapath} datapath)",
         Running: "run {number} of {of}: {policy}, repeat {repeat}",
         IterationBegun: "run {number} of {of}: {policy}, repeat {repeat}, iteration {iteration}",
+        RunFailed: "run {number} of {of} failed ({policy}, repeat {repeat}): {reason}",
+        Broke: "{reason}; what is left goes on in a fresh world",
         Analysing: "reading packets, drawing pictures",
         Failed: "failed: {reason}",
         Invalid: "invalid: {reason}",
@@ -45,7 +49,7 @@ _WORDS: Mapping[type[Progress], str] = MappingProxyType(
         Done: "all runs done",
     }
 )
-_ALWAYS_SAID = (Failed, Invalid, Warned, Interrupted)
+_ALWAYS_SAID = (RunFailed, Broke, Failed, Invalid, Warned, Interrupted)
 OVERHEAD_S = 2.5
 """What a run takes beside the replay itself: agents, captures, queues."""
 

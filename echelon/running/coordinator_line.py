@@ -9,7 +9,7 @@ from pathlib import Path
 from echelonflow.errors import RunError
 from echelonflow.wire import unix_socket
 from echelonflow.wire.line import Line
-from echelonflow.wire.messages import Event, Fault, Hello, Message
+from echelonflow.wire.messages import End, Event, Fault, Hello, Message
 
 SEEN_LIMIT_S = 2.0
 """A process's connections close before it can be seen that it has ended: on a busy machine, long before."""
@@ -58,6 +58,19 @@ class CoordinatorLine:
             check()
             if time.monotonic() > deadline:
                 raise RunError(f"waited {timeout_s:.0f} s in vain for {what!r} from the coordinator")
+
+    def settle(self, limit_s: float) -> None:
+        """End a run that has failed, and forget what the coordinator had still to say of it.
+
+        Raises RunError where the coordinator is gone or does not end the run within `limit_s`.
+        """
+        self.send(End())
+        deadline = time.monotonic() + limit_s
+        while (left_s := deadline - time.monotonic()) > 0:
+            message = self._line.wait(left_s)
+            if isinstance(message, Event) and message.what == "ended":
+                return
+        raise RunError(f"the coordinator did not end the run within {limit_s:.0f} s; see logs/controller.log")
 
     def close(self) -> None:
         self._line.close()

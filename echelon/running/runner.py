@@ -23,11 +23,12 @@ from echelonflow.model.units import parse_duration_s
 from echelonflow.records.assignment import AssignedRun, Assignment, write_assignment
 from echelonflow.records.calibration import Calibration, read_calibration
 from echelonflow.records.coflow_runs import write_coflow_runs
-from echelonflow.records.folder import RunFolder
+from echelonflow.records.folder import RunFolder, policy_labels, run_label
 from echelonflow.records.manifest import write_manifest
 from echelonflow.records.placed_job import PlacedJob
 from echelonflow.records.progress import (
     Analysing,
+    Broke,
     Done,
     Failed,
     Interrupted,
@@ -185,12 +186,14 @@ def _runs(experiment: Experiment, predictions: dict[str, RunRecord]) -> tuple[As
     Policies take turns so that a machine that slows down in the course of an hour slows all of them.
     """
     runs: list[AssignedRun] = []
+    labels = policy_labels(experiment.policies)
     for repeat in range(experiment.repeats):
         turn = list(experiment.policies)
         random.Random(experiment.seed * 1_000_003 + repeat).shuffle(turn)
         for policy in turn:
             expected_s = max((c.finish_s for c in predictions[policy].computes), default=0.0)
-            runs.append(AssignedRun(len(runs), policy, repeat, experiment.enforcer_of(policy), expected_s))
+            label = run_label(labels[policy], repeat)
+            runs.append(AssignedRun(len(runs), policy, label, repeat, experiment.enforcer_of(policy), expected_s))
     return tuple(runs)
 
 
@@ -237,7 +240,7 @@ def _in_world(assignment: Assignment, folder: RunFolder, report: Report) -> str 
                 report(progress)
                 if isinstance(progress, Done | Invalid):
                     failure = None
-                elif isinstance(progress, Failed):
+                elif isinstance(progress, Failed | Broke):
                     failure = progress.reason
                 elif isinstance(progress, Interrupted):
                     failure = INTERRUPTED

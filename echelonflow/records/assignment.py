@@ -13,21 +13,27 @@ from echelonflow.records.placed_job import PlacedJob
 
 
 class AssignedRun(msgspec.Struct, frozen=True):
-    """One run of one policy; `expected_s` is its length by fluid simulation."""
+    """One run of one policy; `label` is its name in the folder, `expected_s` its length by fluid simulation."""
 
     run_index: int
     policy: str
+    label: str
     repeat: int
     enforcer: str
     expected_s: float
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs, to be carried out in this order, and how the network is realised for all of them."""
+    """The runs, to be carried out in this order, and how the network is realised for all of them.
+
+    `before` other runs of the experiment are done. A run is not begun where less than `run_bytes` are free on the disk.
+    """
 
     network: Network
     jobs: tuple[PlacedJob, ...] = ()
     runs: tuple[AssignedRun, ...] = ()
+    before: int = 0
+    run_bytes: int = 0
     faults: tuple[Fault, ...] = ()
     calibrate: bool = True
     datapath: str = "auto"
@@ -48,4 +54,4 @@ def read_assignment(path: Path) -> Assignment:
     return _DOCUMENT.read(path)
 
 
-_DOCUMENT = Document("echelon-assignment", 1, Assignment)
+_DOCUMENT = Document("echelon-assignment", 2, Assignment)

@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+_MOST_BYTES = 80
+"""Of a policy in the name of a file, which a repeat and a host are added to; file systems take 255."""
+_DIGITS = 8
 
-def slug(text: str) -> str:
-    """`text` as part of a file name: "coflow(grouping=group)" becomes "coflow-grouping-group"."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-").lower()
+
+def policy_labels(policies: Sequence[str]) -> dict[str, str]:
+    """What each of `policies` is called in names of files: "coflow(grouping=group)" is "coflow-grouping-group".
+
+    No two share a name: those that would, and those that had to be cut, end in a hash of their text.
+    """
+    slugs = {policy: _slug(policy) for policy in policies}
+    cut = {policy: slug.encode()[:_MOST_BYTES].decode(errors="ignore") for policy, slug in slugs.items()}
+    shared = Counter(slugs.values())
+    return {
+        policy: slug
+        if slug and slug == cut[policy] and shared[slug] == 1
+        else f"{cut[policy]}-{_digest(policy)}".lstrip("-")
+        for policy, slug in slugs.items()
+    }
 
 
-def label(policy: str, repeat: int) -> str:
-    """Name of one run: policy and repeat."""
-    return f"{slug(policy)}-r{repeat}"
+def run_label(policy_label: str, repeat: int) -> str:
+    """Name of one run: policy, as `policy_labels` has it, and repeat."""
+    return f"{policy_label}-r{repeat}"
+
+
+def _slug(text: str) -> str:
+    """Letters and digits of any script, in small letters, and a hyphen for all between them."""
+    composed = unicodedata.normalize("NFC", text.encode(errors="replace").decode())
+    return re.sub(r"[\W_]+", "-", composed).strip("-").lower()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
 
 
 @dataclass(frozen=True)
@@ -123,6 +152,6 @@ class RunFolder:
         return RunFiles(self.raw / run_label)
 
     def runs(self) -> list[RunFiles]:
-        """The raw records of every run that has said how it ended."""
+        """The raw records of every run that has said how it ended, also by failing."""
         found = (RunFiles(path.parent) for path in self.raw.glob("*/run.json") if path.stat().st_size > 0)
         return sorted(found, key=lambda run: run.root.name)

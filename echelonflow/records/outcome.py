@@ -9,6 +9,9 @@ import msgspec
 from echelonflow.codec import Document
 from echelonflow.model.faults import Fault
 
+INTERRUPTED = "interrupted"
+"""Why a run, or a whole experiment, failed that its user ended."""
+
 
 class ClockReading(msgspec.Struct, frozen=True):
     """Both clocks at one moment: agents' times are CLOCK_MONOTONIC, captures' CLOCK_REALTIME."""

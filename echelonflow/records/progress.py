@@ -53,6 +53,20 @@ class IterationBegun(_Report, frozen=True, tag="iteration"):
     iteration: int
 
 
+class RunFailed(_Report, frozen=True, tag="run_failed"):
+    """A run failed, and says why; the next one is tried."""
+
+    policy: str
+    repeat: int
+    reason: str
+
+
+class Broke(_Report, frozen=True, tag="broke"):
+    """A part that all runs share has died: the runs that are left need a fresh world."""
+
+    reason: str
+
+
 class Analysing(_Report, frozen=True, tag="analysing"):
     """Raw records become tables and pictures."""
 
@@ -90,6 +104,8 @@ Progress = (
     | Calibrating
     | Running
     | IterationBegun
+    | RunFailed
+    | Broke
     | Analysing
     | Warned
     | Invalid

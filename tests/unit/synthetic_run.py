@@ -17,7 +17,7 @@ from echelonflow.model.network import Network
 from echelonflow.records.agent_log import AgentLog, Computed, Line, Mark, Received, Sent
 from echelonflow.records.calibration import Calibration, CalibrationAttempt, LinkMeasurement, write_calibration
 from echelonflow.records.decisions import DecisionLog
-from echelonflow.records.folder import RunFolder, label
+from echelonflow.records.folder import RunFolder, policy_labels, run_label
 from echelonflow.records.manifest import Manifest, write_manifest
 from echelonflow.records.network_file import write_network
 from echelonflow.records.outcome import (
@@ -202,10 +202,10 @@ def synthetic_run(jobs: Sequence[Job], network: Network, policy: str, repeat: in
     ]
     end_s = max(c.finish_s for c in record.computes) + 0.5
     outcome = RunOutcome(
-        policy=policy, repeat=repeat, run_index=run_index, label=label(policy, repeat), enforcer="priority",
+        policy=policy, repeat=repeat, run_index=run_index, label=_label(policy, repeat), enforcer="priority",
         completed=True, zero_monotonic_s=ZERO_MONOTONIC_S,
         clock=[ClockReading(ZERO_MONOTONIC_S + s, REALTIME_OF_ZERO_S + s) for s in (-1.0, end_s)],
-        captures={h: CaptureCounts(f"{label(policy, repeat)}-{h}.pcap", 100, 0) for h in network.hosts},
+        captures={h: CaptureCounts(f"{_label(policy, repeat)}-{h}.pcap", 100, 0) for h in network.hosts},
         load=Load(cpu_busy=0.3, cpu_busy_max=0.5, switch_thread_busy=0.2, switch_thread_busy_max=0.4),
         classes=classes_of(record),
     )  # fmt: skip
@@ -260,3 +260,7 @@ def write_run(root: Path, network: Network, jobs: Sequence[Job], synthetic: Synt
             decisions.write(decision)
     for host, packets in synthetic.packets(network).items():
         write_pcap(folder.capture(name, host), packets)
+
+
+def _label(policy, repeat):
+    return run_label(policy_labels([policy])[policy], repeat)

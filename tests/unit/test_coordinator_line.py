@@ -15,8 +15,8 @@ from echelonflow.wire.messages import Event, encode
 
 
 @contextlib.contextmanager
-def coordinator(folder, *said):
-    """A line to a coordinator that says so much, and closes the connection."""
+def coordinator(folder, *said, stays=False):
+    """A line to a coordinator that says so much, and closes the connection; or `stays` until the line is closed."""
     path = folder / "control.sock"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
@@ -27,13 +27,17 @@ def coordinator(folder, *said):
             with connection:
                 connection.recv(1 << 16)
                 connection.sendall(b"".join(map(encode, said)))
+                while stays and connection.recv(1 << 16):
+                    pass
 
         thread = threading.Thread(target=serve)
         thread.start()
         line = CoordinatorLine(path, 10.0, lambda: None)
-        thread.join()
+        if not stays:
+            thread.join()
         yield line
         line.close()
+        thread.join()
 
 
 class Dies:
@@ -66,3 +70,15 @@ def test_where_all_live_the_line_says_what_it_saw(tmp_path, said, words, monkeyp
 def test_an_event_that_is_waited_for_is_returned(tmp_path):
     with coordinator(tmp_path, Event("begun", "r0"), Event("done", "")) as line:
         assert line.wait_for("done", 30.0, lambda: None) == Event("done", "")
+
+
+def test_what_is_still_said_of_a_run_that_failed_is_forgotten(tmp_path):
+    said = [Event("lost", "h2"), Event("fault", "x"), Event("ended", "r"), Event("begun")]
+    with coordinator(tmp_path, *said, stays=True) as line:
+        line.settle(10.0)
+        line.wait_for("begun", 10.0, lambda: None)
+
+
+def test_a_coordinator_that_does_not_end_a_run_is_not_waited_for_long(tmp_path):
+    with coordinator(tmp_path, stays=True) as line, pytest.raises(RunError, match="did not end the run"):
+        line.settle(0.05)

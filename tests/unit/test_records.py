@@ -101,7 +101,7 @@ def test_a_log_is_read_up_to_a_line_that_was_cut_off_and_not_beyond_one_that_is_
 
 
 def test_an_assignment_survives_the_file(tmp_path):
-    runs = (AssignedRun(0, "fair", 0, "priority", 2.5),)
+    runs = (AssignedRun(0, "fair", "fair-r0", 0, "priority", 2.5),)
     assignment = Assignment(network=NETWORK, jobs=(PlacedJob.of(job()),), runs=runs, tso=True)
     write_assignment(tmp_path / "assignment.json", assignment)
     found = read_assignment(tmp_path / "assignment.json")

@@ -18,7 +18,7 @@ LIMIT = 0.03
 class World:
     """Links whose errors, and timers whose latenesses, are told beforehand, attempt by attempt."""
 
-    def __init__(self, monkeypatch, errors, late_ms=(0.1,), runs_s=LONG_S):
+    def __init__(self, monkeypatch, errors, late_ms=(0.1,), runs_s=LONG_S, earlier=()):
         self.errors, self.late_ms = list(errors), list(late_ms)
         self.bursts_ms, self.slept_s, self.told, self.saved = [], [], [], []
         self.burst_s = 0.002
@@ -27,7 +27,13 @@ class World:
         monkeypatch.setattr(calibrate, "watch_timers", self._watch)
         monkeypatch.setattr(calibrator, "stolen_share", lambda *_: 0.02)
         self.calibrator = Calibrator(
-            self, LIMIT, runs_s, tell=self.told.append, save=self.saved.append, sleep=self.slept_s.append
+            self,
+            LIMIT,
+            runs_s,
+            tell=self.told.append,
+            save=self.saved.append,
+            sleep=self.slept_s.append,
+            earlier=earlier,
         )
 
     def _watch(self, net):
@@ -122,3 +128,14 @@ def test_a_run_in_which_much_was_stolen_does_not_count_if_links_were_off(monkeyp
     world.calibrator.before_run(2)
     assert [world.off(run) for run in range(4)] == [False, True, False, False]
     assert "30% of the processors were taken away" in world.told[0]
+
+
+def test_attempts_of_an_earlier_world_speak_for_the_runs_made_there(monkeypatch):
+    first = World(monkeypatch, [-0.2, 0.01])
+    first.calibrator.begin()
+    second = World(monkeypatch, [0.02], earlier=first.saved[-1].attempts)
+    second.calibrator.begin(first_run=7)
+    second.calibrator.before_run(7)
+    found = second.saved[-1]
+    assert [attempt.first_run for attempt in found.attempts] == [0, 0, 7]
+    assert [found.of_run(run).links[0].error for run in (6, 7, 8)] == [0.01, 0.02, 0.02]

@@ -69,12 +69,12 @@ def hosts_with():
 def test_a_capture_waits_until_all_that_was_received_is_written(hosts_with, tmp_path):
     hosts = hosts_with(TCPDUMP, 10, 100, 0)
     found = PacketCapture(hosts, ["h1", "h2"], RunFolder(tmp_path), "fair-r0").stop()
-    assert found == {h: CaptureCounts(f"fair-r0-{h}.pcap", 100, 0) for h in ("h1", "h2")}
+    assert found == ({h: CaptureCounts(f"fair-r0-{h}.pcap", 100, 0) for h in ("h1", "h2")}, [])
     assert all(process.returncode == 0 for process in hosts.started)
 
 
 def test_packets_the_kernel_dropped_are_reported(hosts_with, tmp_path):
-    assert PacketCapture(hosts_with(TCPDUMP, 10, 100, 5), ["h1"], RunFolder(tmp_path), "x").stop()["h1"].dropped == 5
+    assert PacketCapture(hosts_with(TCPDUMP, 10, 100, 5), ["h1"], RunFolder(tmp_path), "x").stop()[0]["h1"].dropped == 5
 
 
 def test_each_host_captures_its_own_interface_in_nanoseconds(hosts_with, tmp_path):
@@ -92,11 +92,32 @@ def test_a_capture_that_does_not_start_is_an_error_with_its_reason(hosts_with, t
         PacketCapture(hosts, ["h1"], RunFolder(tmp_path), "x")
 
 
-def test_a_capture_that_died_is_an_error(hosts_with, tmp_path):
-    hosts = hosts_with(TCPDUMP, 0, 0, 0)
+def test_a_capture_that_died_is_named_and_the_others_are_counted(hosts_with, tmp_path):
+    hosts = hosts_with(TCPDUMP, 10, 10, 0)
     capture = PacketCapture(hosts, ["h1", "h2"], RunFolder(tmp_path), "x")
+    capture.check()
     hosts.started[0].kill()
     hosts.started[0].wait()
-    with pytest.raises(RunError, match="capture on h1 ended early"):
-        capture.stop()
+    with pytest.raises(RunError, match=r"the capture on h1 ended early \(exit -9\)"):
+        capture.check()
+    counts, faults = capture.stop()
+    assert counts == {"h2": CaptureCounts("x-h2.pcap", 10, 0)}
+    assert [fault.startswith("the capture on h1 ended early (exit -9)") for fault in faults] == [True]
     assert all(process.poll() is not None for process in hosts.started)
+
+
+FULL_DISK = """
+import sys
+print("tcpdump: listening on h1-eth0", file=sys.stderr, flush=True)
+sys.stdin.readline()
+sys.exit("tcpdump: x-h1.pcap: No space left on device")
+"""
+
+
+def test_why_a_capture_ended_is_in_its_own_words(hosts_with, tmp_path):
+    hosts = hosts_with(FULL_DISK)
+    capture = PacketCapture(hosts, ["h1"], RunFolder(tmp_path), "x")
+    hosts.started[0].wait()
+    with pytest.raises(RunError, match=r"h1 ended early \(exit 1\): tcpdump: x-h1.pcap: No space left on device"):
+        capture.check()
+    capture.stop()

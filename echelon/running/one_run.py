@@ -1,0 +1,252 @@
+"""One emulated run, inside the private world: captures and agents, watched to its end, and what it left."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from echelon.running.standing import START_LIMIT_S, Standing, WorldError
+from echelonflow.child_process import module_argv
+from echelonflow.errors import RunError
+from echelonflow.files import refusal
+from echelonflow.records.agent_log import last_iteration
+from echelonflow.records.assignment import AssignedRun
+from echelonflow.records.folder import RunFiles
+from echelonflow.records.outcome import INTERRUPTED, Classes, ClockReading, RunOutcome, write_outcome
+from echelonflow.records.plan import write_plan
+from echelonflow.wire.messages import Begin, End
+from testbed.capture import PacketCapture
+from testbed.load import LoadSampler
+from testbed.processes import end_within
+from traffic.agent.plan import make_plan
+
+AGENTS_END_LIMIT_S = 5.0
+"""For all of them together, after they have said that they are done."""
+AGENTS_FAIL_LIMIT_S = 1.0
+"""To say why, where the run has failed: whoever interrupted it waits."""
+WATCH_S = 0.5
+"""How often the progress of a run is looked at."""
+CAUSE_SEEN_S = 2.0
+"""How long a process that was killed may take to be seen dead, after others have lost their connection to it."""
+SETTLE_LIMIT_S = 10.0
+"""For the coordinator to drop a run that has failed."""
+FIRST = ("nice", "-n", "-10")
+"""Agents go before other work on the machine: their sleeps stand for computation, and must end in time."""
+
+IterationBegun = Callable[[int], None]
+"""Is told when the first host enters an iteration."""
+
+
+def carry_out(parts: Standing, assigned: AssignedRun, on_iteration: IterationBegun) -> float:
+    """Carry out one run; its raw records are on disk afterwards, also when it fails (EchelonError).
+
+    Returns the share of the processors that the host took away meanwhile. WorldError where no other run can follow.
+    """
+    outcome = RunOutcome(
+        policy=assigned.policy,
+        repeat=assigned.repeat,
+        run_index=assigned.run_index,
+        label=assigned.label,
+        enforcer=assigned.enforcer,
+        clock=[_clocks()],
+    )
+    files = parts.folder.run(outcome.label)
+    try:
+        with _refusals_named():
+            _fresh(files)
+            OneRun(parts, assigned, files, outcome, on_iteration).replay()
+        outcome.completed = True
+    except BaseException as error:
+        outcome.failure = INTERRUPTED if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
+        raise
+    finally:
+        outcome.clock.append(_clocks())
+        write_outcome(files.outcome, outcome)
+    assert outcome.load is not None
+    return outcome.load.cpu_stolen
+
+
+@contextlib.contextmanager
+def _refusals_named() -> Iterator[None]:
+    """What the machine refuses (a full disk, no descriptors, no memory for a process) fails the run by its reason."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(refusal(error)) from error
+
+
+def _fresh(files: RunFiles) -> None:
+    """The run's folder, without what an earlier try of the same run left."""
+    if files.root.exists():
+        shutil.rmtree(files.root)
+    files.agents.mkdir(parents=True)
+
+
+class OneRun:
+    """The parts that one run has of its own: captures, agents, and the sampling of load."""
+
+    def __init__(
+        self,
+        parts: Standing,
+        assigned: AssignedRun,
+        files: RunFiles,
+        outcome: RunOutcome,
+        on_iteration: IterationBegun = lambda _: None,
+    ) -> None:
+        self.parts = parts
+        self.assigned = assigned
+        self.files = files
+        self.outcome = outcome
+        self.on_iteration = on_iteration
+        self.agents: dict[str, subprocess.Popen[bytes]] = {}
+        self.capture: PacketCapture | None = None
+
+    def replay(self) -> None:
+        """From the plan to the end; raises RunError for what fails it. `outcome` has what was counted in any case."""
+        parts, assigned = self.parts, self.assigned
+        network = parts.assignment.network
+        plan = make_plan(
+            parts.jobs,
+            network,
+            assigned.run_index,
+            parts.assignment.progress_interval_s,
+            faults=parts.assignment.faults,
+        )
+        write_plan(self.files.plan, plan)
+        hosts = [h for h in network.hosts if any(h in job.placement for job in parts.jobs)]
+        before = parts.net.class_counters()
+        capture = self.capture = PacketCapture(parts.net, hosts, parts.folder, self.outcome.label)
+        sampler = LoadSampler(parts.ovs.vswitchd_pid)
+        try:
+            self._from_begin_to_end(hosts)
+        except Exception as error:
+            self._wind_up(capture, sampler, before)
+            self._settle(error)
+            raise
+        except BaseException:  # interrupted: the world ends, and whoever did it waits
+            self._wind_up(capture, sampler, before)
+            raise
+        faults = self._wind_up(capture, sampler, before)
+        if faults:
+            raise RunError(faults[0])
+
+    def _wind_up(self, capture: PacketCapture, sampler: LoadSampler, before: Classes) -> list[str]:
+        """End what is left of the run and count; returns what went wrong with that, and raises nothing."""
+        self.outcome.load = sampler.stop()
+        self._end_agents(AGENTS_FAIL_LIMIT_S)
+        self.outcome.captures, faults = capture.stop()
+        try:
+            self.outcome.classes = _difference(self.parts.net.class_counters(), before)
+        except RunError as error:
+            faults.append(str(error))
+        except OSError as error:
+            faults.append(refusal(error))
+        return faults
+
+    def _settle(self, cause: Exception) -> None:
+        """Have the coordinator drop the run that failed; WorldError where it cannot, so that no other can follow."""
+        if isinstance(cause, WorldError):
+            return
+        try:
+            self.parts.line.settle(SETTLE_LIMIT_S)
+        except RunError as error:
+            raise WorldError(f"{cause}; after that, {error}") from cause
+
+    def _from_begin_to_end(self, hosts: list[str]) -> None:
+        line, assigned, files = self.parts.line, self.assigned, self.files
+        line.send(Begin(self.outcome.label, assigned.policy, assigned.enforcer, len(hosts), str(files.decisions)))
+        # A user's policy takes a moment to load, and agents that came before that would be refused.
+        line.wait_for("begun", START_LIMIT_S, self.check)
+        self._start_agents(hosts)
+        ready = line.wait_for("ready", 30.0, self.check)
+        self.outcome.zero_monotonic_s = float(ready.detail)
+        line.wait_for("done", assigned.expected_s * 3 + 30.0, _Watch(self, files.agent(hosts[0])))
+        failed = self._end_agents(AGENTS_END_LIMIT_S)
+        line.send(End())
+        line.wait_for("ended", 10.0, self.parts.check)
+        if failed:
+            raise RunError(_died(failed))
+
+    def check(self) -> None:
+        """Raise RunError, naming the log to read, if a process that must live has died."""
+        self.parts.check()
+        dead = self._dead_agents()
+        until_s = time.monotonic() + CAUSE_SEEN_S
+        # Agents that lost a connection end by themselves (exit 1), and may be seen to before what they lost is. One that
+        # was killed (a negative code) is the cause.
+        while dead and min(dead.values()) > 0 and time.monotonic() < until_s:
+            time.sleep(0.02)
+            self.parts.check()
+            dead = self._dead_agents()
+        if dead:
+            raise RunError(_died(dead))
+        if self.capture is not None:
+            self.capture.check()
+
+    def _dead_agents(self) -> dict[str, int]:
+        """Exit codes of the agents that have failed, by host."""
+        return {host: code for host, agent in self.agents.items() if (code := agent.poll()) not in (None, 0)}
+
+    def _start_agents(self, hosts: list[str]) -> None:
+        folder = self.parts.folder
+        for host in hosts:
+            with (folder.logs / f"agent-{host}.log").open("ab") as log:
+                self.agents[host] = self.parts.net.popen(
+                    host,
+                    [
+                        *FIRST,
+                        *module_argv(
+                            "traffic.agent", "--plan", str(self.files.plan), "--host", host,
+                            "--socket", str(folder.control_socket), "--records", str(self.files.agent(host)),
+                        ),
+                    ],
+                    stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                )  # fmt: skip
+
+    def _end_agents(self, limit_s: float) -> dict[str, int]:
+        """Wait for their ends, and kill those that are left after `limit_s`; returns what `_dead_agents` says of the others."""
+        killed = end_within(self.agents.values(), limit_s)
+        dead = {host: code for host, code in self._dead_agents().items() if self.agents[host] not in killed}
+        self.agents.clear()
+        return dead
+
+
+class _Watch:
+    """Called while a run goes on: checks that all live, and says when the first host enters an iteration."""
+
+    def __init__(self, run: OneRun, log: Path) -> None:
+        self._run = run
+        self._log = log
+        self._iteration = -1
+        self._due_s = time.monotonic() + WATCH_S
+
+    def __call__(self) -> None:
+        self._run.check()
+        if time.monotonic() < self._due_s:
+            return
+        self._due_s = time.monotonic() + WATCH_S
+        iteration = last_iteration(self._log)
+        if iteration is not None and iteration > self._iteration:
+            self._iteration = iteration
+            self._run.on_iteration(iteration)
+
+
+def _died(dead: dict[str, int]) -> str:
+    host = min(dead, key=lambda host: dead[host])
+    return f"the agent on {host} died (exit {dead[host]}); see logs/agent-{host}.log"
+
+
+def _clocks() -> ClockReading:
+    return ClockReading(time.monotonic(), time.time())
+
+
+def _difference(after: Classes, before: Classes) -> Classes:
+    """Counters of a run: those after it less those before it."""
+    return {
+        interface: {number: counters.since(before[interface][number]) for number, counters in classes.items()}
+        for interface, classes in after.items()
+    }
