@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
+
+Made = TypeVar("Made")
 
 EXIT_VALID = 0
 EXIT_FAILED = 1
@@ -23,6 +27,14 @@ class InputError(EchelonError):
     """The user gave something that cannot work: says what, where, and what would be right."""
 
     exit_code = EXIT_BAD_INPUT
+
+
+def about(key: str, action: Callable[[], Made]) -> Made:
+    """What `action` returns; its InputError as one that begins with the key that it is about."""
+    try:
+        return action()
+    except InputError as error:
+        raise InputError("\n".join(f"{key}: {line}" for line in str(error).split("\n"))) from None
 
 
 class PolicyError(InputError):

@@ -16,8 +16,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from echelonflow.bounds import MOST_BYTES, MOST_COUNT, BeyondBoundsError
 from echelonflow.errors import InputError
 from echelonflow.model.units import parse_duration_s, parse_rate_bps, parse_size_bytes
+from echelonflow.spelling import did_you_mean, shown, unknown
 
 REQUIRED = inspect.Parameter.empty
 """Default of an option that has none."""
@@ -28,6 +30,7 @@ _UNITS = {
     "_s": "a duration such as 20 ms",
 }
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+_MOST_KEY = 40
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 
 
@@ -103,15 +106,17 @@ def bind(
     given: Collection[str] = (),
     units: bool = True,
     link_Bps: float | None = None,
+    beside: Collection[str] = (),
 ) -> dict[str, Any]:
     """Keyword arguments for `function` from the mapping that a user wrote, as YAML or JSON reads it.
 
     `link_Bps` is what "of link" refers to (payload bytes/s), None where it may not be used. Without `units`, names are
-    written whole and numbers may be any: the function judges them. Raises one InputError that lists every fault, each
+    written whole and numbers may be any: the function judges them. Keys in `beside` are no options and may stand beside
+    them: a message may propose one. Raises one InputError that lists every fault, each
     on a line as "key: what is wrong".
     """
     options = {option.key: option for option in options_of(function, given=given, units=units)}
-    faults, bound = _faults_of_names(options.values(), options, written), {}
+    faults, bound = _faults_of_names(options.values(), options, written, beside), {}
     for key, value in written.items():
         if key in options:
             try:
@@ -153,9 +158,11 @@ def pairs(parts: Iterable[str], where: str) -> dict[str, str]:
     return found
 
 
-def _faults_of_names(options: Collection[Option], there: Collection[str], written: Collection[str]) -> list[str]:
+def _faults_of_names(
+    options: Collection[Option], there: Collection[str], written: Collection[str], beside: Collection[str] = ()
+) -> list[str]:
     keys = dict(zip(there, options, strict=True))
-    faults = [f"{key}: unknown key; there is: {_listed(keys) or 'none'}" for key in written if key not in keys]
+    faults = [f"{_as_key(key)}: unknown key{unknown(key, [*keys, *beside])}" for key in written if key not in keys]
     missing = [key for key, option in keys.items() if option.required and key not in written]
     return faults + [f"{key}: missing ({keys[key].in_words()})" for key in missing]
 
@@ -174,18 +181,19 @@ class _Converter:
         kinds = [each for each in self.option.kinds if each is not type(None)]
         fits = [each for each in kinds if _is_list(each) == isinstance(value, list)]
         if not fits and len(kinds) > 1:
-            raise InputError(f"{value!r} does not fit; write {self.option.in_words()}")
+            raise InputError(f"{shown(value)} does not fit; write {self.option.in_words()}")
         return self._as((fits or kinds)[0], value)
 
     def _as(self, kind: Any, value: Any) -> Any:
         arguments = typing.get_args(kind)
         if typing.get_origin(kind) is typing.Literal:
             if value not in arguments or type(value) not in map(type, arguments):
-                raise InputError(f"{value!r} is not one of {_listed(arguments)}")
+                question = did_you_mean(value, [word for word in arguments if isinstance(word, str)])
+                raise InputError(f"{shown(value)} is not one of {_listed(arguments)}{question}")
             return value
         if _is_list(kind):
             if not isinstance(value, list) or not value:
-                raise InputError(f"{value!r} is not a list; write [..., ...]")
+                raise InputError(f"{shown(value)} is not a list; write [..., ...]")
             return [self._as(arguments[0], item) for item in value]
         return self._quantity(value) if self.option.unit else self._plain(kind, value)
 
@@ -196,28 +204,34 @@ class _Converter:
             number: float = parse_rate_bps(value)
         elif isinstance(value, str) and value.endswith(_OF_LINK) and self.link_Bps is not None:
             size_bytes = parse_duration_s(value[: -len(_OF_LINK)]) * self.link_Bps
-            if not math.isfinite(size_bytes):
-                raise InputError(f"{value!r} is more bytes than can be counted")
+            if not size_bytes < MOST_BYTES:
+                raise InputError(f"{shown(value)} is more bytes than can be counted")
             number = round(size_bytes)
         else:
             number = parse_size_bytes(value)
         if not number > 0:
-            raise InputError(f"{value!r} must be greater than 0")
+            raise InputError(f"{shown(value)} must be greater than 0")
         return number
 
     def _plain(self, kind: Any, value: Any) -> Any:
         if kind is int:
             least = "" if self.any_number else " of at least 1"
             if type(value) is not int or (least and value < 1):
-                raise InputError(f"{value!r} is not a whole number{least}")
+                raise InputError(f"{shown(value)} is not a whole number{least}{_unquoted(value)}")
+            if value > MOST_COUNT and not self.any_number:
+                raise BeyondBoundsError(f"{value:,} is too many; the bound is {MOST_COUNT:,}")
             return value
         if kind is float:
             if type(value) not in (int, float) or not (self.any_number or math.isfinite(value)):
-                raise InputError(f"{value!r} is not a number")
+                raise InputError(f"{shown(value)} is not a number{_unquoted(value)}")
             return float(value)
         if kind in (str, bool) and type(value) is not kind:
-            raise InputError(f"{value!r} is not {_WORDS[kind]}")
+            raise InputError(f"{shown(value)} is not {_WORDS[kind]}")
         return value
+
+
+def _as_key(key: str) -> str:
+    return key if len(key) <= _MOST_KEY else key[:_MOST_KEY] + "..."
 
 
 def _is_list(kind: Any) -> bool:
@@ -243,6 +257,11 @@ def _read(text: str, kinds: Sequence[Any]) -> Any:
             except ValueError:
                 continue
     return text
+
+
+def _unquoted(value: Any) -> str:
+    """A remedy for numbers that were written as text."""
+    return "; write it without quotes" if isinstance(value, str) and _WHOLE.fullmatch(value.strip()) else ""
 
 
 def _listed(words: Collection[Any]) -> str:

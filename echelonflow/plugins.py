@@ -15,6 +15,7 @@ from typing import Any
 
 from echelonflow.errors import InputError
 from echelonflow.options import check_names, pairs
+from echelonflow.spelling import shown, unknown
 
 _CALL = re.compile(r"\s*([A-Za-z0-9_-]+)\s*(?:\((.*)\))?\s*")
 
@@ -29,7 +30,7 @@ def load(package: ModuleType, name: str, what: str) -> ModuleType:
     """The module called `name` in `package`; InputError listing what there is otherwise."""
     known = names(package)
     if name not in known:
-        raise InputError(f"unknown {what} {name!r}; there is: {', '.join(known)}")
+        raise InputError(f"unknown {what} {shown(name)}{unknown(name, known)}")
     return importlib.import_module(f"{package.__name__}.{name.replace('-', '_')}")
 
 
@@ -47,7 +48,7 @@ def parse_call(text: str) -> tuple[str, dict[str, str]]:
     """Split "name(key=value, ...)" into the name and its options, all text (raises InputError)."""
     match = _CALL.fullmatch(text)
     if match is None:
-        raise InputError(f"{text!r} is not a name with options; write such as 'coflow(grouping=group)'")
+        raise InputError(f"{shown(text)} is not a name with options; write such as 'coflow(grouping=group)'")
     return match[1], parse_options(text, match[2] or "")
 
 

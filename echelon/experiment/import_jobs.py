@@ -25,7 +25,7 @@ def import_job(spec: ImportSpec, folder: Path) -> formats.Imported:
 
 def import_files(name: str, paths: Sequence[Path], written: Mapping[str, Any]) -> formats.Imported:
     """The job in `paths` of format `name`, options as a user writes them in an experiment file."""
-    return formats.read(name, paths, bind(_reader(name), written, given=GIVEN))
+    return formats.read(name, paths, bind(_reader(name), written, given=GIVEN, beside=("format", "files")))
 
 
 def import_with_text(name: str, paths: Sequence[Path], texts: Mapping[str, str]) -> formats.Imported:

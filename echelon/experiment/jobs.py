@@ -10,12 +10,16 @@ from typing import Any
 
 from echelon.experiment.import_jobs import import_job
 from echelon.experiment.specs import JobSpec
-from echelonflow.errors import InputError
+from echelonflow.bounds import BeyondBoundsError, leading
+from echelonflow.errors import InputError, about
 from echelonflow.model.dag import JobDag
 from echelonflow.options import bind, options_of
 from echelonflow.records.manifest import JobNotes
+from echelonflow.spelling import shown, unknown
 from traffic.workloads import paradigms, profile, scaling
 
+BESIDE = ("iterations", "profile", "placement", "scaling", "start", "weight")
+"""Keys of every job, beside the options of its paradigm."""
 PROFILES = Path(profile.__file__).parent / "profiles"
 
 
@@ -32,10 +36,8 @@ def build_dag(spec: JobSpec, link_Bps: float, folder: Path) -> tuple[JobDag, Job
         ]
         if beside:
             raise InputError("\n".join(f"{key}: does not go with an import" for key in beside))
-        try:
-            imported = import_job(spec.import_, folder)
-        except InputError as error:
-            raise InputError("\n".join(f"import: {line}" for line in str(error).split("\n"))) from None
+        entry = spec.import_
+        imported = about("import", lambda: import_job(entry, folder))
         dag, account = imported.dag, tuple(imported.report.lines())
     else:
         dag = bound_paradigm(spec, link_Bps).dag()
@@ -59,7 +61,13 @@ class BoundParadigm:
 
     def dag(self) -> JobDag:
         """One iteration of the job (InputError, one line per fault)."""
-        return self.builder(**self._given, **self.options)
+        try:
+            return self.builder(**self._given, **self.options)
+        except BeyondBoundsError as error:
+            counts = {
+                key: value for key, value in self.options.items() if type(value) is int and not key.endswith("_bytes")
+            }
+            raise BeyondBoundsError(leading(counts) + str(error)) from None
 
     def sent_bytes(self) -> Sequence[float] | None:
         """What every rank sends in an iteration by the paradigm's own formula; None if it has none for this."""
@@ -77,7 +85,7 @@ class BoundParadigm:
 def bound_paradigm(spec: JobSpec, link_Bps: float) -> BoundParadigm:
     """The paradigm that `spec` names, its options bound (InputError, one line per fault)."""
     if spec.paradigm is None:
-        raise InputError("names neither a paradigm nor a trace nor an import")
+        raise InputError("names neither a paradigm nor a trace nor an import; write such as `paradigm: gpipe`")
     module = paradigms.load(spec.paradigm)
     builder: Callable[..., JobDag] = module.build
     measured = None
@@ -88,7 +96,7 @@ def bound_paradigm(spec: JobSpec, link_Bps: float) -> BoundParadigm:
         measured = profile.read(find_profile(spec.profile))
     given = () if measured is None else ("profile",)
     return BoundParadigm(
-        module, builder, measured, bind(builder, spec.model_extra or {}, given=given, link_Bps=link_Bps)
+        module, builder, measured, bind(builder, spec.model_extra or {}, given=given, link_Bps=link_Bps, beside=BESIDE)
     )
 
 
@@ -97,5 +105,7 @@ def find_profile(name: str) -> Path:
     for candidate in (Path(name), PROFILES / f"{name}.json"):
         if candidate.is_file():
             return candidate
-    there = ", ".join(sorted(path.stem for path in PROFILES.glob("*.json"))) or "none"
-    raise InputError(f"profile: there is no file {name!r} and no committed profile of that name; there is: {there}")
+    there = sorted(path.stem for path in PROFILES.glob("*.json"))
+    raise InputError(
+        f"profile: there is no file {shown(name)} and no committed profile of that name{unknown(name, there)}"
+    )

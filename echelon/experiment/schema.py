@@ -1,28 +1,32 @@
 """Experiment files: YAML in, a checked `Experiment` out, every fault reported at once.
 
-A fault is named by its path in the file (`jobs.0.stages`), with what is wrong and what would be right.
-Structure is checked by pydantic (`echelon.experiment.specs`); options of topologies and paradigms by
-`echelonflow.options`.
+A fault is named by its line and its path in the file (`jobs.0.stages`), with what is wrong and what would be right.
+Structure is checked by pydantic (`echelon.experiment.specs`, in the words of `echelon.experiment.wording`); options of
+topologies and paradigms by `echelonflow.options`. What is beyond `echelonflow.bounds` is refused before it is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
+from echelon.experiment import yaml_file
+from echelon.experiment.extent import Extent
+from echelon.experiment.fault_lines import LineOf, collect, no_line, refusal
 from echelon.experiment.faults import build_fault, overlaps
 from echelon.experiment.jobs import build_dag
-from echelon.experiment.specs import EmulationSpec, ExperimentSpec, JobSpec, TraceSpec
+from echelon.experiment.policy_texts import enforcers_of
+from echelon.experiment.specs import EmulationSpec, ExperimentSpec, FaultSpec, JobSpec, TraceSpec
 from echelon.experiment.trace_jobs import build_trace
-from echelon.experiment.yaml_file import read_mapping
+from echelon.experiment.wording import Place, structure
+from echelonflow.bounds import BeyondBoundsError
 from echelonflow.errors import InputError
 from echelonflow.model import topologies
 from echelonflow.model.coflow_trace import CoflowTrace
-from echelonflow.model.dag import Job
+from echelonflow.model.dag import Job, JobDag
 from echelonflow.model.faults import Fault
 from echelonflow.model.network import Network
 from echelonflow.model.tcp import congestion_control
@@ -30,8 +34,11 @@ from echelonflow.model.units import parse_duration_s
 from echelonflow.options import bind
 from echelonflow.records.manifest import JobNotes
 from echelonflow.scheduling import policies
+from echelonflow.spelling import unknown
 from results.analysis.verdict import Limits
 from simulator.realism import EXACT, Realism
+
+LEAST_PROGRESS_INTERVAL_S, MOST_PROGRESS_INTERVAL_S = 0.001, 10.0
 
 
 @dataclass(frozen=True)
@@ -74,64 +81,110 @@ def load(path: Path, override: dict[str, Any] | None = None) -> Experiment:
 
     Where an override is a mapping, only the keys in it are replaced. Raises InputError with one line per fault.
     """
-    data = read_mapping(path)
+    file = yaml_file.read(path)
+    data = dict(file.data)
+    replaced = set()
     for key, value in (override or {}).items():
         if not isinstance(value, dict):
             data[key] = value
-        elif isinstance(data.setdefault(key, {}), dict):  # anything else is a fault of the file, which check() reports
-            data[key].update(value)
-    return check(data, path)
+            replaced.add(key)
+        elif isinstance(data.get(key) or {}, dict):  # anything else is a fault of the file, which check() reports
+            data[key] = {**(data.get(key) or {}), **value}
+
+    def line_of(where: str) -> int | None:
+        return None if where.partition(".")[0] in replaced else file.line_of(where)
+
+    return check(data, path, line_of, file.faults)
 
 
-def check(data: dict[str, Any], path: Path) -> Experiment:
-    """The Experiment that `data` (as read from `path`) describes; InputError listing every fault."""
-    try:
-        spec = ExperimentSpec.model_validate(data)
-    except ValidationError as error:
-        raise InputError(_listing(path, [_fault_text(e) for e in error.errors()])) from None
-    faults: list[str] = []
-    network = _network(spec, faults)
-    jobs: list[Job] = []
-    notes: list[JobNotes] = []
-    traces: list[CoflowTrace] = []
-    for i, job_spec in enumerate(spec.jobs):
-        if job_spec.trace is not None:
-            _add_trace(i, job_spec, job_spec.trace, path.parent, network, traces, notes, faults)
+def check(data: dict[str, Any], path: Path, line_of: LineOf = no_line, known: Sequence[str] = ()) -> Experiment:
+    """The Experiment that `data` (as read from `path`) describes; InputError listing every fault, `known` ones first."""
+    found = structure(data)
+    faults = [*known, *found.faults]
+    if found.spec is None:
+        raise refusal(path, faults, line_of)
+    spec, at_fault = found.spec, found.at_fault
+    network = None if ("network",) in at_fault else _network(spec, faults)
+    made = _jobs(spec, at_fault, path.parent, network, faults)
+    left_out = {place for key, *rest in at_fault if key == "policies" for place in rest if isinstance(place, int)}
+    enforcers = enforcers_of(spec.policies, left_out, faults)
+    limits = _limits(spec.emulation, faults)
+    unit_s = collect(faults, "time_unit", lambda: _time_unit_s(spec.time_unit))
+    collect(faults, "emulation.congestion_control", lambda: congestion_control(spec.emulation.congestion_control))
+    collect(faults, "emulation.progress_interval", lambda: _progress_interval_s(spec.emulation.progress_interval))
+    realism = collect(faults, "fluid", spec.fluid.realism)
+    planned = _planned_faults(spec, network, made.jobs, faults)
+    if faults or network is None or limits is None or realism is None:
+        raise refusal(path, faults, line_of)
+    return Experiment(
+        spec.name, spec.title or spec.name, path, network, tuple(made.jobs), tuple(spec.policies), spec.repeats,
+        spec.seed, spec.emulation, limits, unit_s, tuple(made.notes), data,
+        trace=made.traces[0] if made.traces else None, realism=realism, faults=planned, enforcers=enforcers,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What was made of the entries of `jobs`."""
+
+    jobs: list[Job] = field(default_factory=list)
+    traces: list[CoflowTrace] = field(default_factory=list)
+    notes: list[JobNotes] = field(default_factory=list)
+
+
+def _jobs(
+    spec: ExperimentSpec, at_fault: Collection[Place], folder: Path, network: Network | None, faults: list[str]
+) -> _Made:
+    """Every job that can be made; none after one that is too large, so that a file cannot ask for many of those."""
+    made, extent = _Made(), Extent()
+    for i, job in enumerate(spec.jobs):
+        if ("jobs", i) in at_fault or extent.exceeded:
+            continue
+        if job.trace is not None:
+            _add_trace(i, job, job.trace, folder, network, made, faults)
         else:
-            _add_job(i, job_spec, path.parent, network, jobs, notes, faults)
+            _add_job(i, job, folder, network, made, extent, faults)
     if len(spec.jobs) > 1 and any(job.trace is not None for job in spec.jobs):
         faults.append("jobs: a trace is simulated by itself; put the other jobs into an experiment of their own")
-    names = [job.name for job in spec.jobs]
-    faults += [f"jobs: two jobs are called {n!r}" for n in sorted({n for n in names if names.count(n) > 1})]
-    enforcers = {
-        text: _collect(faults, f"policies.{i}", lambda text=text: policies.enforcer_of(text))
-        for i, text in enumerate(spec.policies)
-    }
-    if len(set(spec.policies)) != len(spec.policies):
-        faults.append("policies: one is listed twice")
-    limits = _collect(faults, "emulation.limits", lambda: Limits.with_changes(spec.emulation.limits))
-    unit_s = _collect(faults, "time_unit", lambda: parse_duration_s(spec.time_unit) if spec.time_unit else None)
-    _collect(faults, "emulation.congestion_control", lambda: congestion_control(spec.emulation.congestion_control))
-    _collect(faults, "emulation.progress_interval", lambda: parse_duration_s(spec.emulation.progress_interval))
-    realism = _collect(faults, "fluid", spec.fluid.realism)
-    planned = _planned_faults(spec, network, jobs, faults)
-    if faults or network is None or limits is None:
-        raise InputError(_listing(path, faults))
-    return Experiment(
-        spec.name, spec.title or spec.name, path, network, tuple(jobs), tuple(spec.policies), spec.repeats,
-        spec.seed, spec.emulation, limits, unit_s, tuple(notes), data,
-        trace=traces[0] if traces else None, realism=realism, faults=planned, enforcers=enforcers,
-    )  # fmt: skip
+    places: dict[str, list[int]] = {}
+    for i, job in enumerate(spec.jobs):
+        places.setdefault(job.name, []).append(i)
+    for name, (first, *others) in places.items():
+        faults += [f"jobs.{i}.name: two jobs are called {name!r} (the other is jobs.{first})" for i in others]
+    return made
+
+
+def _time_unit_s(text: str | None) -> float | None:
+    if text is None:
+        return None
+    unit_s = parse_duration_s(text)
+    if not unit_s > 0:
+        raise InputError(f"{text!r} must be greater than 0")
+    return unit_s
+
+
+def _progress_interval_s(text: str) -> float:
+    interval_s = parse_duration_s(text)
+    if not LEAST_PROGRESS_INTERVAL_S <= interval_s <= MOST_PROGRESS_INTERVAL_S:
+        raise InputError(f"{text!r} is not a duration from 1 ms to 10 s")
+    return interval_s
+
+
+def _limits(spec: EmulationSpec, faults: list[str]) -> Limits | None:
+    names = [each.name for each in fields(Limits)]
+    others = [name for name in spec.limits if name not in names]
+    faults += [f"emulation.limits.{name}: there is no limit {name!r}{unknown(name, names)}" for name in others]
+    given = {name: value for name, value in spec.limits.items() if name in names}
+    return collect(faults, "emulation.limits", lambda: Limits.with_changes(given))
 
 
 def _network(spec: ExperimentSpec, faults: list[str]) -> Network | None:
     name, options = spec.network.topology, spec.network.model_extra or {}
 
     def build() -> Network:
-        return topologies.build(name, bind(topologies.load(name).build, options))
+        return topologies.build(name, bind(topologies.load(name).build, options, beside=("topology",)))
 
-    network: Network | None = _collect(faults, "network", build)
-    return network
+    return collect(faults, "network", build)
 
 
 def _planned_faults(
@@ -140,85 +193,75 @@ def _planned_faults(
     """What `faults:` plans; mistakes in it are added to `faults`."""
     if spec.faults and any(job.trace is not None for job in spec.jobs):
         faults.append("faults: do not go with a trace of Coflows; describe the jobs behind it by a paradigm")
-    if network is None or faults:  # hosts and links of what is at fault itself cannot be checked
+    if network is None or len(jobs) < len(spec.jobs):  # hosts and links of what is at fault itself cannot be checked
         return ()
-    built = [
-        _collect(faults, f"faults.{i}", lambda f=f: build_fault(f, network, jobs)) for i, f in enumerate(spec.faults)
-    ]
-    if any(fault is None for fault in built):
-        return ()
-    faults += overlaps(built)
+
+    def build(fault: FaultSpec) -> Fault:
+        return build_fault(fault, network, jobs)
+
+    tried = [collect(faults, f"faults.{i}", partial(build, fault)) for i, fault in enumerate(spec.faults)]
+    built = [fault for fault in tried if fault is not None]
+    if len(built) == len(tried):
+        faults += overlaps(built)
     return tuple(sorted(built, key=lambda fault: fault.at_s))
 
 
 def _add_job(
-    index: int,
-    spec: JobSpec,
-    folder: Path,
-    network: Network | None,
-    jobs: list[Job],
-    notes: list[JobNotes],
-    faults: list[str],
+    index: int, spec: JobSpec, folder: Path, network: Network | None, made: _Made, extent: Extent, faults: list[str]
 ) -> None:
     where = f"jobs.{index}"
-    start_s = _collect(faults, f"{where}.start", lambda: parse_duration_s(spec.start))
+    start_s = collect(faults, f"{where}.start", lambda: parse_duration_s(spec.start))
     # A job of a network that is at fault is checked all the same, on a link that stands for it.
     link_Bps = min(network.capacity_Bps) if network is not None else 1e6
-    built = _collect(faults, where, lambda: build_dag(spec, link_Bps, folder))
+    built = collect(faults, where, lambda: _built(spec, link_Bps, folder, extent))
     if built is None or start_s is None or network is None:
         return
     dag, note = built
     placement = spec.placement or [network.hosts[rank % len(network.hosts)] for rank in range(dag.ranks)]
-    unknown = [host for host in placement if host not in network.hosts]
-    if unknown:
-        faults.append(f"{where}.placement: unknown host {unknown[0]!r}; there is: {', '.join(network.hosts)}")
+    wrong = _misplaced(placement, dag.ranks, network)
+    if wrong is not None:
+        faults.append(f"{where}.placement: {wrong}")
         return
-    job = _collect(faults, where, lambda: Job(spec.name, dag, tuple(placement), spec.iterations, spec.weight, start_s))
-    if job is not None:
-        jobs.append(job)
-        notes.append(note)
+    job = collect(faults, where, lambda: Job(spec.name, dag, tuple(placement), spec.iterations, spec.weight, start_s))
+    if job is None or collect(faults, where, lambda: _counted(extent, job)) is None:
+        return
+    made.jobs.append(job)
+    made.notes.append(note)
+
+
+def _built(spec: JobSpec, link_Bps: float, folder: Path, extent: Extent) -> tuple[JobDag, JobNotes]:
+    try:
+        return build_dag(spec, link_Bps, folder)
+    except BeyondBoundsError:
+        extent.exceeded = True
+        raise
+
+
+def _counted(extent: Extent, job: Job) -> Job:
+    extent.add(job)
+    return job
+
+
+def _misplaced(placement: Sequence[str], ranks: int, network: Network) -> str | None:
+    """What is wrong with a placement, if anything is."""
+    hosts = set(network.hosts)
+    other = next((host for host in placement if host not in hosts), None)
+    if other is not None:
+        return f"unknown host {other!r}{unknown(other, network.hosts)}"
+    if len(placement) != ranks:
+        return f"{len(placement)} host{'s' * (len(placement) != 1)} for {ranks} ranks; name one for each rank"
+    return None
 
 
 def _add_trace(
-    index: int,
-    job: JobSpec,
-    spec: TraceSpec,
-    folder: Path,
-    network: Network | None,
-    traces: list[CoflowTrace],
-    notes: list[JobNotes],
-    faults: list[str],
+    index: int, job: JobSpec, spec: TraceSpec, folder: Path, network: Network | None, made: _Made, faults: list[str]
 ) -> None:
     where = f"jobs.{index}"
     beside = sorted((job.model_fields_set | set(job.model_extra or {})) - {"name", "trace"})
     faults += [f"{where}.{key.rstrip('_')}: does not go with a trace" for key in beside]
     if network is None:
         return
-    built = _collect(faults, f"{where}.trace", lambda: build_trace(job.name, spec, folder, network))
+    built = collect(faults, f"{where}.trace", lambda: build_trace(job.name, spec, folder, network))
     if built is not None:
-        traces.append(built[0])
-        notes.append(built[1])
-
-
-def _collect(faults: list[str], where: str, action: Any) -> Any:
-    """What `action` returns, or None after adding its InputError to `faults`, one entry per line of it."""
-    try:
-        return action()
-    except InputError as error:
-        for line in str(error).split("\n"):
-            key, colon, rest = line.partition(": ")
-            faults.append(f"{where}.{key}: {rest}" if colon and key.isidentifier() else f"{where}: {line}")
-        return None
-
-
-def _fault_text(error: Any) -> str:
-    where = ".".join(map(str, error["loc"])) or "file"
-    if error["type"] == "extra_forbidden":
-        return f"{where}: unknown key"
-    if error["type"] == "missing":
-        return f"{where}: missing"
-    return f"{where}: {error['msg']} (got {error['input']!r})"
-
-
-def _listing(path: Path, faults: Sequence[str]) -> str:
-    return "\n".join([f"{path}: {len(faults)} fault{'s' if len(faults) != 1 else ''}", *(f"  {f}" for f in faults)])
+        made.traces.append(built[0])
+        made.notes.append(built[1])

@@ -1,132 +1,175 @@
-"""An experiment file as written: the keys that may stand in it, their types and defaults."""
+"""An experiment file as written: the keys that may stand in it, their types, bounds and defaults.
+
+Every field says in its `description` what its value is ("a whole number from 1 to 10,000") and has an example: messages
+about a wrong value are made of these two (`echelon.experiment.wording`).
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from echelonflow.bounds import LEAST_FACTOR, MOST_FACTOR, MOST_ITERATIONS, MOST_NAME, MOST_REPEATS
+from echelonflow.errors import about
 from echelonflow.model.units import parse_duration_s
 from simulator.realism import MAX_CLASSES, Realism
 
 Enforcer = Literal["auto", "priority", "rate"]
 MOST_FAULTS = 100
+MOST_WEIGHT = 1e9
+MOST_SEED = (1 << 63) - 1
 
 
-class NetworkSpec(BaseModel):
+def said(what: str, example: Any, default: Any = ..., **constraints: Any) -> Any:
+    """A field whose value is `what`, such as `example`; required unless it has a default."""
+    return Field(default, description=what, examples=[example], **constraints)
+
+
+FileName = Annotated[str, Field(description="the name of a file", examples=["job.json"])]
+HostName = Annotated[str, Field(description="the name of a host or switch", examples=["h1"])]
+PolicyText = Annotated[str, Field(description="a policy, its options in brackets", examples=["coflow(grouping=group)"])]
+Limit = Annotated[float, Field(ge=0, allow_inf_nan=False, description="a finite number of at least 0", examples=[0.05])]
+NAME = "a name of letters, digits, '_', '.' and '-'" + f", {MOST_NAME} at most"
+_NAME = {"pattern": r"^[A-Za-z0-9_.-]+$", "max_length": MOST_NAME}
+_DURATION = "a duration with its unit"
+
+
+class _Spec(BaseModel):
+    """Nothing is taken for what it is not: `true` is no number, and "5" is none either."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class NetworkSpec(_Spec):
     """`topology` by name; further keys are that topology's options."""
 
     model_config = ConfigDict(extra="allow")
-    topology: str
+    topology: str = said("the name of a topology", "single-switch")
 
 
-class ScalingSpec(BaseModel):
+class ScalingSpec(_Spec):
     """Similarity scaling: the link bandwidth divided by `bandwidth`, time stretched by `time`."""
 
-    model_config = ConfigDict(extra="forbid")
-    bandwidth: float = Field(gt=0)
-    time: float = Field(gt=0)
+    bandwidth: float = said(
+        f"a number from {LEAST_FACTOR:g} to {MOST_FACTOR:,.0f}", 12, ge=LEAST_FACTOR, le=MOST_FACTOR
+    )
+    time: float = said(f"a number from {LEAST_FACTOR:g} to {MOST_FACTOR:,.0f}", 1.2, ge=LEAST_FACTOR, le=MOST_FACTOR)
 
 
-class TraceSpec(BaseModel):
+class TraceSpec(_Spec):
     """`format` by name and the `file`; further keys are that format's options."""
 
     model_config = ConfigDict(extra="allow")
-    format: str
-    file: str
+    format: str = said("the name of a trace format", "coflow-benchmark")
+    file: str = said("the name of a file", "trace.txt")
     """Absolute, or relative to the experiment file; `~` and ${VARIABLES} are replaced."""
-    coflows: int | None = Field(default=None, ge=1)
+    coflows: int | None = said("a whole number of at least 1", 100, None, ge=1)
     """Only so many, the first to arrive."""
-    speed_up: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    speed_up: float = said(
+        f"a number from {LEAST_FACTOR:g} to {MOST_FACTOR:,.0f}", 2, 1.0, ge=LEAST_FACTOR, le=MOST_FACTOR
+    )
     """Arrivals come so many times as fast; sizes stay."""
-    epoch: str | None = None
+    epoch: str | None = said(_DURATION, "10 ms", None)
     """Arrivals are brought forward to multiples of this, as simulators do that admit at intervals."""
 
 
-class ImportSpec(BaseModel):
+class ImportSpec(_Spec):
     """`format` by name and its `files`; further keys are that format's options."""
 
     model_config = ConfigDict(extra="allow")
-    format: str
-    files: list[str] = Field(min_length=1)
+    format: str = said("the name of a format", "job")
+    files: list[FileName] = said("a list of at least one file", ["job.json"], min_length=1)
     """Absolute, or relative to the experiment file; `~` and ${VARIABLES} are replaced, and * stands for any characters."""
 
 
-class JobSpec(BaseModel):
+class JobSpec(_Spec):
     """`paradigm` by name, further keys being that paradigm's options; or an `import`; or a `trace` and only the name."""
 
     model_config = ConfigDict(extra="allow")
-    name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
-    paradigm: str | None = None
-    trace: TraceSpec | None = None
-    import_: ImportSpec | None = Field(default=None, alias="import")
-    profile: str | None = None
-    iterations: int = Field(default=1, ge=1, le=1_000_000)
-    weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
-    start: str = "0 s"
-    placement: list[str] | None = None
-    scaling: ScalingSpec | None = None
+    name: str = said(NAME, "gpt2", **_NAME)
+    paradigm: str | None = said("the name of a paradigm", "gpipe", None)
+    trace: TraceSpec | None = said(
+        "a mapping of format and file", {"format": "coflow-benchmark", "file": "trace.txt"}, None
+    )
+    import_: ImportSpec | None = said(
+        "a mapping of format and files", {"format": "job", "files": ["job.json"]}, None, alias="import"
+    )
+    profile: str | None = said("the name of a profile", "gpt2-small-cpu", None)
+    iterations: int = said(f"a whole number from 1 to {MOST_ITERATIONS:,}", 3, 1, ge=1, le=MOST_ITERATIONS)
+    weight: float = said(f"a number above 0, {MOST_WEIGHT:,.0f} at most", 2, 1.0, gt=0, le=MOST_WEIGHT)
+    start: str = said(_DURATION, "2 s", "0 s")
+    placement: list[HostName] | None = said("a list of hosts, one for each rank", ["h1", "h2"], None)
+    scaling: ScalingSpec | None = said("a mapping of time and bandwidth", {"time": 1.2, "bandwidth": 12}, None)
 
 
-class EmulationSpec(BaseModel):
+class EmulationSpec(_Spec):
     """How the network is realised; none of it changes what is simulated."""
 
-    model_config = ConfigDict(extra="forbid")
-    datapath: Literal["auto", "kernel", "userspace"] = "auto"
-    tso: bool | None = None
-    congestion_control: str = "cubic"
-    enforcer: Enforcer = "auto"
-    framework: Literal["ryu", "os-ken"] = "ryu"
-    progress_interval: str = "50 ms"
-    limits: dict[str, float] = Field(default_factory=dict)
+    datapath: Literal["auto", "kernel", "userspace"] = said("one of auto, kernel, userspace", "auto", "auto")
+    tso: bool | None = said("true or false", example=False, default=None)
+    congestion_control: str = said("the name of a congestion control", "cubic", "cubic")
+    enforcer: Enforcer = said("one of auto, priority, rate", "auto", "auto")
+    framework: Literal["ryu", "os-ken"] = said("one of ryu, os-ken", "ryu", "ryu")
+    progress_interval: str = said("a duration from 1 ms to 10 s", "50 ms", "50 ms")
+    limits: dict[str, Limit] = said("a mapping of limits to numbers", {"max_late_p99_s": 0.01}, default_factory=dict)
 
 
-class FluidSpec(BaseModel):
+class FluidSpec(_Spec):
     """How far a simulation departs from the ideal (`simulator.realism`): by default not at all."""
 
-    model_config = ConfigDict(extra="forbid")
-    classes: int | None = Field(default=None, ge=1, le=MAX_CLASSES)
-    decision_latency: str = "0 s"
-    enforcer: Enforcer = "auto"
-    undecided: Literal["wait", "last-class"] = "wait"
-    burst: str = "0 s"
+    classes: int | None = said(f"a whole number from 1 to {MAX_CLASSES}", 7, None, ge=1, le=MAX_CLASSES)
+    decision_latency: str = said(_DURATION, "5 ms", "0 s")
+    enforcer: Enforcer = said("one of auto, priority, rate", "auto", "auto")
+    undecided: Literal["wait", "last-class"] = said("one of wait, last-class", "wait", "wait")
+    burst: str = said(_DURATION, "2 ms", "0 s")
 
     def realism(self) -> Realism:
         """The simulator's parameters; InputError for a latency or a burst that is none."""
-        latency_s, burst_s = parse_duration_s(self.decision_latency), parse_duration_s(self.burst)
+        latency_s = about("decision_latency", lambda: parse_duration_s(self.decision_latency))
+        burst_s = about("burst", lambda: parse_duration_s(self.burst))
         return Realism(self.classes, latency_s, self.enforcer, self.undecided, burst_s=burst_s)
 
 
-class FaultSpec(BaseModel):
+class FaultSpec(_Spec):
     """A planned fault: its kind, what it strikes, `at` which time of the run and `for` how long (else to its end)."""
 
-    model_config = ConfigDict(extra="forbid")
-    fault: Literal["link-down", "link-rate", "slowdown", "crash", "controller-stop", "lost-messages"]
-    at: str
-    for_: str | None = Field(default=None, alias="for")
-    link: list[str] | None = Field(default=None, min_length=2, max_length=2)
+    fault: Literal["link-down", "link-rate", "slowdown", "crash", "controller-stop", "lost-messages"] = said(
+        "one of link-down, link-rate, slowdown, crash, controller-stop, lost-messages", "link-down"
+    )
+    at: str = said(_DURATION, "2 s")
+    for_: str | None = said(_DURATION, "500 ms", None, alias="for")
+    link: list[HostName] | None = said(
+        "a list of the two nodes that it joins", ["h1", "s1"], None, min_length=2, max_length=2
+    )
     """The two nodes that it joins."""
-    rate: str | None = None
+    rate: str | None = said("a share or a rate", "40 %", None)
     """As a share, such as "40 %", or such as "10 Mbit/s"."""
-    host: str | None = None
-    factor: float | None = Field(default=None, allow_inf_nan=False)
+    host: str | None = said("the name of a host", "h1", None)
+    factor: float | None = said("a number above 1", 3, None, allow_inf_nan=False)
     """How many times as long computations take."""
-    share: str | None = None
+    share: str | None = said("a share", "20 %", None)
     """Of messages that are lost, such as "20 %"."""
 
 
-class ExperimentSpec(BaseModel):
+class ExperimentSpec(_Spec):
     """One experiment file as written."""
 
-    model_config = ConfigDict(extra="forbid")
-    name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
-    title: str = ""
-    time_unit: str | None = None
-    network: NetworkSpec
-    jobs: list[JobSpec] = Field(min_length=1)
-    policies: list[str] = Field(min_length=1)
-    repeats: int = Field(default=1, ge=1, le=10_000)
-    seed: int = Field(default=0, ge=0)
-    emulation: EmulationSpec = EmulationSpec()
-    fluid: FluidSpec = FluidSpec()
-    faults: list[FaultSpec] = Field(default_factory=list, max_length=MOST_FAULTS)
+    name: str = said(NAME, "pipeline", **_NAME)
+    title: str = said("text", "Two stages, one link", "")
+    time_unit: str | None = said(_DURATION, "1 s", None)
+    network: NetworkSpec = said(
+        "a mapping of topology and its options", {"topology": "single-switch", "hosts": 2, "rate": "100 Mbit/s"}
+    )
+    jobs: list[JobSpec] = said("a list of at least one job", [{"name": "gpt2", "paradigm": "gpipe"}], min_length=1)
+    policies: list[PolicyText] = said("a list of at least one policy", ["fair", "echelonflow"], min_length=1)
+    repeats: int = said(f"a whole number from 1 to {MOST_REPEATS:,}", 5, 1, ge=1, le=MOST_REPEATS)
+    seed: int = said("a whole number from 0 on, of 63 bits at most", 7, 0, ge=0, le=MOST_SEED)
+    emulation: EmulationSpec = said("a mapping of settings", {"datapath": "kernel"}, EmulationSpec())
+    fluid: FluidSpec = said("a mapping of settings", {"classes": 7}, FluidSpec())
+    faults: list[FaultSpec] = said(
+        f"a list of planned faults, {MOST_FAULTS} at most",
+        [{"fault": "crash", "at": "2 s", "host": "h1"}],
+        default_factory=list,
+        max_length=MOST_FAULTS,
+    )

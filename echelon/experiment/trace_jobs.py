@@ -10,13 +10,15 @@ import numpy as np
 
 from echelon.experiment.files import find_file
 from echelon.experiment.specs import TraceSpec
-from echelonflow.errors import InputError
+from echelonflow.errors import InputError, about
 from echelonflow.model.coflow_trace import CoflowTrace
 from echelonflow.model.network import Network
 from echelonflow.model.units import format_size, parse_duration_s
 from echelonflow.options import bind
 from echelonflow.records.manifest import JobNotes
 from traffic.workloads import traces
+
+BESIDE = ("coflows", "speed_up", "epoch")
 
 
 def build_trace(job: str, spec: TraceSpec, folder: Path, network: Network) -> tuple[CoflowTrace, JobNotes]:
@@ -26,7 +28,7 @@ def build_trace(job: str, spec: TraceSpec, folder: Path, network: Network) -> tu
     a port that `network` lacks.
     """
     module = traces.load(spec.format)
-    options = bind(module.read, dict(spec.model_extra or {}), given=("lines",))
+    options = bind(module.read, dict(spec.model_extra or {}), given=("lines",), beside=BESIDE)
     epoch_s = _epoch_s(spec.epoch)
     trace = traces.read(spec.format, find_file(spec.file, folder), options)
     chosen = _chosen(trace, spec, epoch_s)
@@ -37,7 +39,7 @@ def build_trace(job: str, spec: TraceSpec, folder: Path, network: Network) -> tu
 def _epoch_s(text: str | None) -> float | None:
     if text is None:
         return None
-    epoch_s = parse_duration_s(text)
+    epoch_s = about("epoch", lambda: parse_duration_s(text))
     if not epoch_s > 0:
         raise InputError(f"epoch: {text!r} must be greater than 0")
     return epoch_s

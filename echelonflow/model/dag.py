@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from echelonflow.bounds import MOST_BYTES
 from echelonflow.errors import InputError
 
 SCHEMA_VERSION = 1
-MOST_BYTES = 1 << 63
-"""No transfer has so many: formats that others read write sizes in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,15 @@ its forwarding rules from it. Topologies (`echelonflow.model.topologies`, one fi
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from echelonflow.bounds import check_network
 from echelonflow.errors import InputError
-from echelonflow.model.units import payload_rate_Bps
+from echelonflow.model.units import payload_rate_Bps, payload_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,8 @@ class Link:
 class Network:
     """Hosts and switches joined by cables; `mtu_bytes` holds everywhere.
 
-    Two switches may be joined by several cables. Raises InputError where a name is used twice or unknown or a rate is
-    not positive. It also does where a cable leads back to its own node, or a host is not attached by exactly one cable.
+    Two switches may be joined by several cables. Raises InputError where a name is used twice or unknown, a rate is
+    not positive, or there is more of anything than `echelonflow.bounds` allows. It also does where a cable leads back to its own node, or a host is not attached by exactly one cable.
     """
 
     name: str
@@ -63,6 +65,8 @@ class Network:
     parameters: dict[str, Any] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
+        check_network({}, hosts=len(self.hosts), switches=len(self.switches), cables=len(self.cables))
+        payload_share(self.mtu_bytes)  # which refuses a size that no packet can have
         nodes = [*self.hosts, *self.switches]
         if len(set(nodes)) != len(nodes):
             raise InputError(f"topology {self.name}: a node name is used twice")
@@ -74,10 +78,10 @@ class Network:
                 degree[end] += 1
             if cable.a == cable.b:
                 raise InputError(f"topology {self.name}: a cable leads from {cable.a} to itself")
-            if not cable.rate_bps > 0:
+            if not (cable.rate_bps > 0 and math.isfinite(cable.rate_bps)):
                 raise InputError(
                     f"topology {self.name}: cable {cable.a}-{cable.b} has rate {cable.rate_bps}; "
-                    "a rate must be positive"
+                    "a rate must be positive and finite"
                 )
         for host in self.hosts:
             if degree[host] != 1:

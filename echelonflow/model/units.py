@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 import re
 
+from echelonflow.bounds import LEAST_MTU_BYTES, LEAST_RATE_BPS, MOST_BYTES, MOST_MTU_BYTES, MOST_RATE_BPS, MOST_S
 from echelonflow.errors import InputError
+from echelonflow.spelling import shown
 
 _DECIMAL = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
@@ -26,17 +28,19 @@ TCP_IP_HEADER_BYTES = 40
 def _split(text: object, what: str, example: str) -> tuple[float, str]:
     match = _QUANTITY.fullmatch(text) if isinstance(text, str) else None
     if match is None:
-        raise InputError(f"{text!r} is not {what}: write a number and a unit, such as {example!r}")
+        if isinstance(text, str) and text.strip().startswith("-") and _QUANTITY.fullmatch(text.strip()[1:]):
+            raise InputError(f"{shown(text)} is negative; write {what} such as {example!r}")
+        raise InputError(f"{shown(text)} is not {what}: write a number and a unit, such as {example!r}")
     value = float(match[1])
     if not math.isfinite(value):
-        raise InputError(f"{text!r} is not finite: write {what} such as {example!r}")
+        raise InputError(f"{shown(text)} is not finite: write {what} such as {example!r}")
     return value, match[2]
 
 
 def _scaled(value: float, prefix: str, text: object, what: str, example: str) -> float:
     factor = _DECIMAL.get(prefix, _BINARY.get(prefix))
     if factor is None:
-        raise InputError(f"{text!r}: unknown prefix {prefix!r}; write {what} such as {example!r}")
+        raise InputError(f"{shown(text)}: unknown prefix {shown(prefix)}; write {what} such as {example!r}")
     return value * factor
 
 
@@ -46,8 +50,12 @@ def parse_rate_bps(text: object) -> float:
     value, unit = _split(text, "a rate", example)
     for suffix, bits in (("bit/s", 1), ("bps", 1), ("B/s", 8)):
         if unit.endswith(suffix):
-            return _scaled(value, unit[: -len(suffix)], text, "a rate", example) * bits
-    raise InputError(f"{text!r}: unknown unit {unit!r}; write a rate such as {example!r}")
+            rate_bps = _scaled(value, unit[: -len(suffix)], text, "a rate", example) * bits
+            if rate_bps and not LEAST_RATE_BPS <= rate_bps <= MOST_RATE_BPS:
+                bounds = f"from {format_rate(LEAST_RATE_BPS)} to {format_rate(MOST_RATE_BPS)}"
+                raise InputError(f"{shown(text)} is beyond the bounds of a rate, which goes {bounds}")
+            return rate_bps
+    raise InputError(f"{shown(text)}: unknown unit {shown(unit)}; write a rate such as {example!r}")
 
 
 def parse_size_bytes(text: object) -> int:
@@ -55,10 +63,10 @@ def parse_size_bytes(text: object) -> int:
     example = "25 MB"
     value, unit = _split(text, "a size", example)
     if not unit.endswith("B"):
-        raise InputError(f"{text!r}: unknown unit {unit!r}; write a size such as {example!r}")
+        raise InputError(f"{shown(text)}: unknown unit {shown(unit)}; write a size such as {example!r}")
     size = _scaled(value, unit[:-1], text, "a size", example)
-    if not math.isfinite(size):
-        raise InputError(f"{text!r}: is too large for a size; write one such as {example!r}")
+    if not size < MOST_BYTES:
+        raise InputError(f"{shown(text)} is too large for a size; write one such as {example!r}")
     return round(size)
 
 
@@ -67,7 +75,9 @@ def parse_duration_s(text: object) -> float:
     example = "1 s"
     value, unit = _split(text, "a duration", example)
     if unit not in _TIME_S:
-        raise InputError(f"{text!r}: unknown unit {unit!r}; write a duration such as {example!r}")
+        raise InputError(f"{shown(text)}: unknown unit {shown(unit)}; write a duration such as {example!r}")
+    if value * _TIME_S[unit] > MOST_S:
+        raise InputError(f"{shown(text)} is beyond the bound of a time, {MOST_S:,.0f} s; write one such as {example!r}")
     return value * _TIME_S[unit]
 
 
@@ -76,12 +86,20 @@ def parse_share(text: object) -> float:
     example = "40 %"
     value, unit = _split(text, "a share", example)
     if unit != "%":
-        raise InputError(f"{text!r}: unknown unit {unit!r}; write a share such as {example!r}")
+        raise InputError(f"{shown(text)}: unknown unit {shown(unit)}; write a share such as {example!r}")
     return value / 100
 
 
 def payload_share(mtu_bytes: int) -> float:
-    """The share of a link's line rate that full TCP segments leave for payload (1460/1514 at 1500)."""
+    """The share of a link's line rate that full TCP segments leave for payload (1460/1514 at 1500).
+
+    Raises InputError for an MTU that no IPv4 packet can have.
+    """
+    if not LEAST_MTU_BYTES <= mtu_bytes <= MOST_MTU_BYTES:
+        raise InputError(
+            f"mtu: {mtu_bytes:,} B is beyond the bounds of a packet, {LEAST_MTU_BYTES} B to {MOST_MTU_BYTES:,} B; "
+            "Ethernet's is 1500 B"
+        )
     return (mtu_bytes - TCP_IP_HEADER_BYTES) / (mtu_bytes + ETHERNET_HEADER_BYTES)
 
 

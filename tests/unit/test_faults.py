@@ -90,9 +90,10 @@ class TestFile:
         ],
     )
     def test_what_is_wrong_is_said_with_its_place(self, fault, words):
-        with pytest.raises(InputError, match="1 fault") as refused:
+        with pytest.raises(InputError) as refused:
             experiment(fault)
         assert words in str(refused.value)
+        assert "\n" not in str(refused.value)
 
     def test_two_faults_of_one_thing_at_one_time_are_refused(self):
         first = {"fault": "link-rate", "link": ["h1", "s1"], "rate": "50 %", "at": "1 s", "for": "2 s"}

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from echelon.experiment.import_jobs import GIVEN
+from echelonflow.bounds import MOST_RANKS
 from echelonflow.errors import InputError
 from echelonflow.model.dag import to_dict
 from echelonflow.options import bind
@@ -212,7 +213,8 @@ def test_a_pipe_or_folder_is_not_waited_for(tmp_path):
     ],
 )
 def test_jobs_beyond_the_limit_are_refused_before_they_are_made(tmp_path, name, text, options):
-    with pytest.raises(InputError, match=f"{_iteration.MAX_STEPS:,} steps, which is the limit"):
+    limits = f"{_iteration.MAX_STEPS:,} steps, which is the limit|ranks are asked for; the bound is {MOST_RANKS:,}"
+    with pytest.raises(InputError, match=limits):
         formats.read(name, [write(tmp_path, "w.txt", text)], options)
 
 

@@ -58,11 +58,12 @@ def test_every_fault_is_named_at_once_with_what_would_be_right():
     ("key", "value", "words"),
     [
         ("ranks", 0, "0 is not a whole number of at least 1"),
-        ("ranks", True, "True is not a whole number of at least 1"),
-        ("ranks", "4", "'4' is not a whole number of at least 1"),
+        ("ranks", True, "true is not a whole number of at least 1"),
+        ("ranks", "4", "'4' is not a whole number of at least 1; write it without quotes"),
+        ("ranks", 10**7, "10,000,000 is too many; the bound is 1,000,000"),
         ("share", math.inf, "inf is not a number"),
         ("share", "0.5", "'0.5' is not a number"),
-        ("stage", True, "True is not one of 1, 2"),
+        ("stage", True, "true is not one of 1, 2"),
         ("forward", [], "[] is not a list; write [..., ...]"),
         ("parameter", "0 B", "'0 B' must be greater than 0"),
         ("parameter", "2 s of link", "'2 s of link': unknown unit 's'; write a size such as '25 MB'"),
@@ -101,7 +102,9 @@ def test_without_units_names_are_whole_and_the_function_judges_numbers():
 
 def test_values_made_by_code_are_checked_by_name():
     check_names(builder, {"ranks": 4, "forward_s": 1.0})
-    with pytest.raises(InputError, match=r"forward: unknown key; there is: ranks, forward_s, .*\nranks: missing"):
+    with pytest.raises(
+        InputError, match=r"forward: unknown key; did you mean 'forward_s'\? there is: ranks.*\nranks: missing"
+    ):
         check_names(builder, {"forward_s": 1.0, "forward": 1.0})
 
 

@@ -127,11 +127,11 @@ def test_an_arrival_on_an_epoch_belongs_to_the_one_before_whatever_rounding_says
         ({"format": "csv"}, "jobs.0.trace: unknown trace format 'csv'; there is: coflow-benchmark, sincronia"),
         ({"file": "nothing.txt"}, "jobs.0.trace.file: there is no file"),
         ({"file": "${NOT_SET_ANYWHERE}/x"}, "names the environment variable NOT_SET_ANYWHERE, which is not set"),
-        ({"coflows": 0}, "jobs.0.trace.coflows: Input should be greater than or equal to 1"),
+        ({"coflows": 0}, "jobs.0.trace.coflows: 0 is not a whole number of at least 1"),
         ({"coflows": 4}, "jobs.0.trace.coflows: 4 are asked for"),
-        ({"speed_up": 0}, "jobs.0.trace.speed_up: Input should be greater than 0"),
+        ({"speed_up": 0}, "jobs.0.trace.speed_up: 0 is not a number from 1e-06 to 1,000,000"),
         ({"epoch": "0 s"}, "jobs.0.trace.epoch: '0 s' must be greater than 0"),
-        ({"epoch": "5"}, "jobs.0.trace: '5' is not a duration"),
+        ({"epoch": "5"}, "jobs.0.trace.epoch: '5' is not a duration"),
         ({"megabyte": "1"}, "jobs.0.trace.megabyte: '1' is not a size"),
         ({"packets": 3}, "jobs.0.trace.packets: unknown key; there is: megabyte"),
         (
@@ -207,8 +207,8 @@ def test_realism_is_read_from_the_file_and_changes_what_is_simulated():
 @pytest.mark.parametrize(
     ("fluid", "words"),
     [
-        ({"classes": 9}, "fluid.classes: Input should be less than or equal to 8 (got 9)"),
-        ({"decision_latency": "5"}, "fluid: '5' is not a duration"),
+        ({"classes": 9}, "fluid.classes: 9 is not a whole number from 1 to 8"),
+        ({"decision_latency": "5"}, "fluid.decision_latency: '5' is not a duration"),
         ({"jitter": 1}, "fluid.jitter: unknown key"),
     ],
 )

@@ -86,15 +86,29 @@ def expand(
             suffix = f" s{next(number)}" if numbered else ""
             out: list[list[str]] = [[] for _ in ranks]
             got: list[list[str]] = [[] for _ in ranks]
+            ready = [tuple(names) for names in waiting]
             for i, j, part_bytes in each:
                 flow = f"{name} {ranks[i]}->{ranks[j]}{suffix}"
-                ready = tuple(waiting[i])
-                transfers.append(Transfer(flow, ranks[i], ranks[j], part_bytes, coflow or name, ready))
+                transfers.append(Transfer(flow, ranks[i], ranks[j], part_bytes, coflow or name, ready[i]))
                 out[i].append(flow)
                 got[j].append(flow)
             waiting = [(out[i] or waiting[i]) + got[i] for i in range(len(ranks))]
             sent = [sent[i] + out[i] for i in range(len(ranks))]
     return Expansion(tuple(transfers), tuple(tuple(steps) for steps in waiting))
+
+
+def size_of(collective: Collective, algorithm: Algorithm, after: Sequence[Sequence[str]]) -> tuple[int, int]:
+    """At most how many flows a collective in one piece has, and for how many steps they wait, without making it.
+
+    `after` is as `expand` takes it. What is counted too high is no more than twice as much.
+    """
+    n, first = len(after), sum(map(len, after))
+    halves = 2 if collective == "all-reduce" else 1
+    if algorithm == "direct":
+        everyone = n * (n - 1)
+        return halves * everyone, (n - 1) * first + (halves - 1) * everyone * 2 * (n - 1)
+    each = {"ring-steps": n, "halving-doubling": n.bit_length()}.get(algorithm, 2)
+    return halves * n * each, 2 * first + halves * n * each * 2
 
 
 def rounds(collective: Collective, algorithm: Algorithm, ranks: int, size_bytes: int, root: int = 0) -> list[Round]:

@@ -10,9 +10,10 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from echelonflow.bounds import MOST_RANKS, MOST_STEPS, MOST_WAITS, BeyondBoundsError, check_most
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Compute, Group, JobDag, Step, Transfer, derived_offsets
-from traffic.workloads.collectives import Algorithm, Collective, expand
+from traffic.workloads.collectives import Algorithm, Collective, expand, size_of
 
 Rule = Literal["equal", "derived"] | Callable[[Sequence[str]], Sequence[float]]
 """Offsets of a group: all 0; from the DAG; or what a function makes of its flows in the order of consumption."""
@@ -24,12 +25,14 @@ class DagBuilder:
     """Collects the steps of one iteration on `ranks` ranks; `dag` makes the JobDag of them.
 
     Steps and groups keep the order in which they were added. A step may name others that are added later.
-    More than `most_steps` steps are refused (InputError) before memory is full.
+    More ranks, steps or dependencies than `echelonflow.bounds` allows are refused (BeyondBoundsError) before memory is full.
     """
 
-    def __init__(self, ranks: int, *, most_steps: int | None = None) -> None:
+    def __init__(self, ranks: int, *, most_steps: int = MOST_STEPS, most_waits: int = MOST_WAITS) -> None:
+        check_most("ranks", ranks, MOST_RANKS, {})
         self.ranks = ranks
-        self._most_steps = most_steps
+        self._most_steps, self._most_waits = most_steps, most_waits
+        self._waits = 0
         self._steps: dict[str, Step] = {}
         self._joins: dict[str, _Join] = {}
         self._groups: dict[str, _Declared] = {}
@@ -99,12 +102,9 @@ class DagBuilder:
         `size_bytes` is as `traffic.workloads.collectives` has it. It belongs to `group`, or without one is a group of its
         own, of kind `kind`.
         """
-        if self._most_steps is not None:
-            # Refused before it is made: everyone to everyone is the square of the ranks, and all-reduce has two halves.
-            rounds = {"direct": len(ranks), "ring-steps": len(ranks), "halving-doubling": len(ranks).bit_length()}
-            self._check_room(2 * len(ranks) * rounds.get(algorithm, 0))
-        member_of = group or self.group(name, kind)
         inputs = [tuple(dict.fromkeys(steps)) for steps in after]
+        self._check_room(*size_of(collective, algorithm, inputs))  # before it is made
+        member_of = group or self.group(name, kind)
         found = expand(name, collective, algorithm, ranks=ranks, size_bytes=size_bytes, after=inputs)
         for flow in found.transfers:
             self._add(flow)
@@ -113,6 +113,8 @@ class DagBuilder:
 
     def next_iteration(self, earlier: str, later: str) -> None:
         """Step `later` waits for step (or join) `earlier` of the iteration before."""
+        self._check_room(0, 1)
+        self._waits += 1
         self._pairs.append((earlier, later))
 
     def dag(self, parameters: Mapping[str, Any], changes: Iterable[Callable[[JobDag], JobDag]] = ()) -> JobDag:
@@ -142,17 +144,21 @@ class DagBuilder:
 
     def _add(self, step: Step) -> None:
         self._check_free(step.name)
-        self._check_room(1)
+        self._check_room(1, len(step.after))
+        self._waits += len(step.after)
         self._steps[step.name] = step
 
     def _check_free(self, name: str) -> None:
         if name in self._steps or name in self._joins:
             raise InputError(f"two steps are called {name!r}")
 
-    def _check_room(self, more: int) -> None:
-        if self._most_steps is not None and len(self._steps) + more > self._most_steps:
-            raise InputError(
-                f"the job has more than {self._most_steps:,} steps, which is the limit; import fewer ranks or layers"
+    def _check_room(self, steps: int, waits: int = 0) -> None:
+        remedy = "which is the limit; ask for fewer ranks, layers or micro-batches"
+        if len(self._steps) + steps > self._most_steps:
+            raise BeyondBoundsError(f"an iteration has more than {self._most_steps:,} steps, {remedy}")
+        if self._waits + waits > self._most_waits:
+            raise BeyondBoundsError(
+                f"the steps of an iteration wait for more than {self._most_waits:,} others, {remedy}"
             )
 
     def _ends_of_joins(self) -> dict[str, tuple[str, ...]]:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from echelonflow.bounds import MOST_CUTS, check_most
 from echelonflow.errors import InputError
 from echelonflow.model.units import format_duration, format_size
 from echelonflow.tables import text_table
@@ -261,6 +262,7 @@ def split_into_stages(profile: Profile, stages: int) -> CutModel:
 def balanced_cuts(times_s: Sequence[float], parts: int) -> list[int]:
     """Indices 0 = c_0 < c_1 < .. < c_parts = n that minimise the largest sum of times_s[c_i:c_i+1]."""
     n = len(times_s)
+    check_most("ways to cut layers into stages", parts * n * n // 2, MOST_CUTS, {"layers": n, "stages": parts})
     before = [0.0]
     for time_s in times_s:
         before.append(before[-1] + time_s)
@@ -269,11 +271,12 @@ def balanced_cuts(times_s: Sequence[float], parts: int) -> list[int]:
     for part in range(2, parts + 1):
         step: list[tuple[float, list[int]] | None] = [None] * (n + 1)
         for b in range(part, n + 1):
-            step[b] = min(
-                (max(found[0], before[b] - before[a]), [*found[1], b])
+            slowest_s, cuts = min(
+                (max(found[0], before[b] - before[a]), found[1])
                 for a in range(part - 1, b)
                 if (found := best[a]) is not None
             )
+            step[b] = (slowest_s, [*cuts, b])
         best = step
     chosen = best[n]
     assert chosen is not None  # parts <= n, so the last layer can end the last part

@@ -11,6 +11,7 @@ import dataclasses
 import math
 from dataclasses import dataclass
 
+from echelonflow.bounds import LEAST_FACTOR, MOST_FACTOR
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Compute, JobDag, Step, iteration_times_without_network
 from echelonflow.model.units import format_duration, format_size
@@ -29,13 +30,13 @@ class Description:
 
 
 def scale(job_dag: JobDag, *, bandwidth: float, time: float) -> JobDag:
-    """`job_dag` for links `bandwidth` times slower and a clock stretched by `time` (InputError unless both > 0).
+    """`job_dag` for links `bandwidth` times slower and a clock stretched by `time` (InputError beyond the bounds of factors).
 
     Sizes are rounded to whole bytes, at least one.
     """
     for name, value in (("bandwidth", bandwidth), ("time", time)):
-        if not (value > 0 and math.isfinite(value)):
-            raise InputError(f"scaling.{name}: {value} is not a positive number")
+        if not LEAST_FACTOR <= value <= MOST_FACTOR:
+            raise InputError(f"scaling.{name}: {value:g} is not a number from {LEAST_FACTOR:g} to {MOST_FACTOR:,.0f}")
 
     def scaled(step: Step) -> Step:
         if isinstance(step, Compute):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from echelonflow.bounds import check_network
 from echelonflow.model.network import Cable, Network
 from echelonflow.model.units import payload_share
 
@@ -21,6 +22,7 @@ def build(
     `rate_bps` is each direction's line rate, or with `rate_of="payload"` what is left of it for payload: published
     simulators know no packet headers, so theirs is such a rate.
     """
+    check_network({"ports": ports}, hosts=ports, switches=1, cables=ports)
     line_rate_bps = rate_bps if rate_of == "line" else rate_bps / payload_share(mtu_bytes)
     names = tuple(f"h{i + 1}" for i in range(ports))
     cables = tuple(Cable(host, "s1", line_rate_bps, kind="edge") for host in names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from echelonflow.bounds import check_network
 from echelonflow.model.network import Cable, Network
 
 EXAMPLE = {"hosts": 6, "rate": "100 Mbit/s", "bottleneck_rate": "50 Mbit/s"}
@@ -12,6 +13,7 @@ def build(*, hosts: int, rate_bps: float, bottleneck_rate_bps: float | None = No
 
     Hosts' links have `rate_bps`, the cable between the switches `bottleneck_rate_bps` (default: the same).
     """
+    check_network({"hosts": hosts}, hosts=hosts, switches=2, cables=hosts + 1)
     names = tuple(f"h{i + 1}" for i in range(hosts))
     left = (hosts + 1) // 2
     cables = [Cable(host, "s1" if i < left else "s2", rate_bps, kind="edge") for i, host in enumerate(names)]

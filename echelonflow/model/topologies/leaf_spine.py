@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from echelonflow.bounds import check_network
 from echelonflow.model.network import Cable, Network
 
 EXAMPLE = {"leaves": 3, "spines": 2, "hosts_per_leaf": 3, "rate": "30 Mbit/s"}
@@ -21,6 +22,10 @@ def build(
     A leaf-to-spine cable has `fabric_rate_bps`; by default enough that the fabric does not block
     (`rate_bps * hosts_per_leaf / spines`).
     """
+    given = {"leaves": leaves, "spines": spines, "hosts_per_leaf": hosts_per_leaf}
+    check_network(
+        given, hosts=leaves * hosts_per_leaf, switches=leaves + spines, cables=leaves * (hosts_per_leaf + spines)
+    )
     leaf_names = tuple(f"l{i + 1}" for i in range(leaves))
     spine_names = tuple(f"p{i + 1}" for i in range(spines))
     hosts = tuple(f"h{i + 1}" for i in range(leaves * hosts_per_leaf))

@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from echelonflow.errors import InputError
+from echelonflow.spelling import shown
+
+__all__ = ["finite", "read_bytes", "read_json", "read_text", "shown", "whole"]
 
 MAX_BYTES = 1 << 28
 """Unpacked size that is read at most; a job whose trace is larger has more steps than can be replayed."""
@@ -22,14 +25,7 @@ MAX_JSON_BYTES = 1 << 27
 """Less for JSON, which takes many times its size in memory."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK_BYTES = 1 << 20
-_MOST_SHOWN = 40
-
-
-def shown(value: object) -> str:
-    """`value` as a message repeats it: quoted, and cut where it is long."""
-    text = value if isinstance(value, str) else repr(value)
-    text = text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "..."
-    return repr(text) if isinstance(value, str) else text
+_MOST_DIGITS = 40
 
 
 def read_bytes(path: Path, most_bytes: int = MAX_BYTES) -> bytes:
@@ -91,7 +87,7 @@ def finite(value: object) -> float | None:
     """`value`, a number or its text, as a finite number, None where it is none."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
-    if isinstance(value, str) and (len(value) > _MOST_SHOWN or "_" in value):
+    if isinstance(value, str) and (len(value) > _MOST_DIGITS or "_" in value):
         return None
     try:
         number = float(value)

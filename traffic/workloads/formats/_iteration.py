@@ -12,13 +12,14 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
+from echelonflow.bounds import MOST_STEPS
 from echelonflow.errors import InputError, RunError
 from echelonflow.model.dag import JobDag
 from traffic.workloads.collectives import Collective
 from traffic.workloads.dag_builder import DagBuilder
 from traffic.workloads.formats._ordering import one_at_a_time, without_overlap
 
-MAX_STEPS = 1_000_000
+MAX_STEPS = MOST_STEPS
 """More than this is refused before the memory is full: it is a trace of another scale than a testbed's."""
 Grouping = Literal["paradigm", "collective"]
 Algorithm = Literal["ring", "ring-steps", "halving-doubling", "direct"]
@@ -47,7 +48,8 @@ class ImportedIteration:
         """What is sent beyond `bytes_in`, because every share of a collective is at least one byte."""
         self._algorithm = algorithm
         self._grouping = grouping
-        self._builder = DagBuilder(ranks, most_steps=MAX_STEPS)
+        with _named(source):
+            self._builder = DagBuilder(ranks)
         self._kind: dict[str, str] = {}
         self._uses: dict[str, int] = {}
 

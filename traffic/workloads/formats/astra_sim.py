@@ -11,6 +11,7 @@ ASTRA-sim's reading. Collectives of phases that a policy does not run are droppe
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -35,6 +36,9 @@ from traffic.workloads.formats._layers import (
 from traffic.workloads.formats._report import Imported
 
 SUMMARY = "ASTRA-sim 1.0 text workload: one file for all ranks"
+LOOKS_LIKE = re.compile(
+    rb"(?!.*\b(all_gpus|pp_comm|vpp|checkpoints):)(MICRO|DATA|MODEL|HYBRID_[A-Z_]+|DISTRIBUTED_INFERENCE)\b.*\s+\d+\s*\n.*\b(NONE|ALL\w+|REDUCE\w+)\b"
+)
 EXAMPLE_FILES = {
     "w.txt": """\
 HYBRID_TRANSFORMER	model_parallel_NPU_group: 2

@@ -45,6 +45,7 @@ from traffic.workloads.formats._iteration import Algorithm, Grouping, ImportedIt
 from traffic.workloads.formats._report import Imported, Report
 
 SUMMARY = "Chakra execution traces: NAME.<rank>.et, one file per rank"
+LOOKS_LIKE = re.compile(rb"[\x02-\x7f]\x0a.[0-9]+\.[0-9]+\.[0-9]+", re.DOTALL)
 
 GatherSize = Literal["shard", "total"]
 _NAME: Final = re.compile(r"(.*)\.([0-9]{1,9})\.et(\.gz)?")

@@ -13,6 +13,7 @@ steps, so all of it in seconds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from traffic.workloads.formats._report import Imported
 from traffic.workloads.traces._columns import MEGABYTE_BYTES
 
 SUMMARY = "coflow-benchmark, Facebook's trace: one file; ports become ranks, arrivals timers"
+LOOKS_LIKE = re.compile(rb"\d+ \d+\s*\n\d+ \d+ \d+ [\d ]*\d+:\d")
 EXAMPLE_FILES = {
     "w.txt": """\
 4 3

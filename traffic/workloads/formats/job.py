@@ -7,6 +7,7 @@ schema cannot say.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from traffic.workloads.formats._layers import only
 from traffic.workloads.formats._report import Imported, Report
 
 SUMMARY = "a job file of this project (docs/job.schema.json)"
+LOOKS_LIKE = re.compile(rb'\s*\{\s*"schema"\s*:\s*"echelon-job"')
 _MOST_FAULTS = 5
 
 

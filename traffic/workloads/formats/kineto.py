@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,6 +32,7 @@ from traffic.workloads.formats._kineto_events import Communication, RankTrace
 from traffic.workloads.formats._report import Imported, Report
 
 SUMMARY = "PyTorch profiler (Kineto) traces: one JSON file per rank, NCCL or Gloo"
+LOOKS_LIKE = re.compile(rb'\s*\{[^\0]*"(traceEvents|schemaVersion|deviceProperties)"\s*:')
 
 Reduced = Literal["at-end", "at-once"]
 

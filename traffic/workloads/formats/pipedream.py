@@ -11,6 +11,7 @@ output that a later stage needs. Nodes called Input load data and are dropped; s
 from __future__ import annotations
 
 import itertools
+import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from traffic.workloads.formats._report import Imported, Report
 from traffic.workloads.profile import balanced_cuts
 
 SUMMARY = "PipeDream profile graph: one file per model"
+LOOKS_LIKE = re.compile(rb"\s*node\w+ -- .*forward_compute_time=")
 EXAMPLE_FILES = {
     "w.txt": """\
 node1 -- Input -- forward_compute_time=9.000, backward_compute_time=0.000, activation_size=600.0, parameter_size=0.000

@@ -9,6 +9,7 @@ Checkpointed layers are computed again before their backward pass. AICB's CSV of
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from traffic.workloads.formats._layers import (
 from traffic.workloads.formats._report import Imported
 
 SUMMARY = "SimAI / AICB text workload: one file for all ranks of a pipeline stage"
+LOOKS_LIKE = re.compile(rb"(MICRO|HYBRID_TRANSFORMER\w*)\b.*\b(all_gpus|pp_comm|vpp|checkpoints):")
 EXAMPLE_FILES = {
     "w.txt": """\
 HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 2 pp: 2 vpp: 1 ga: 1 all_gpus: 16 checkpoints: 0 checkpoint_initiates: 0 pp_comm 512

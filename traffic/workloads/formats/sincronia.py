@@ -5,6 +5,7 @@ It becomes a job as a trace of `coflow-benchmark` does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from traffic.workloads.formats._report import Imported
 from traffic.workloads.traces._columns import MEGABYTE_BYTES
 
 SUMMARY = "Sincronia's traces: one file; ports become ranks, arrivals timers"
+LOOKS_LIKE = re.compile(rb"\d+ \d+\s*\n\d+ \d+ \d+ \d+ \d+( [\d.e+-]+)+\s*(\n|$)")
 EXAMPLE_FILES = {
     "w.txt": """\
 3 2

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from echelonflow.bounds import MOST_LAYERS, check_most
 from echelonflow.errors import InputError
 from traffic.workloads.profile import Profile, balanced_cuts
 
@@ -18,7 +19,8 @@ BUCKET_BYTES = 25 * 1024 * 1024
 
 
 def spread(name: str, value: Number | Sequence[Number], count: int, places: str) -> tuple[Number, ...]:
-    """`count` values: one value for all, or the list as given (InputError if its length differs)."""
+    """`count` values: one value for all, or the list as given (InputError if its length differs, or for too many)."""
+    check_most(places, count, MOST_LAYERS, {})
     if isinstance(value, (int, float)):
         return (value,) * count
     if len(value) != count:

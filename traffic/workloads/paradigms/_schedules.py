@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from echelonflow.bounds import MOST_STEPS, check_most
 from echelonflow.errors import InputError
 
 Schedule = Literal["gpipe", "1f1b", "interleaved"]
@@ -31,6 +32,7 @@ def order(schedule: Schedule, ranks: int, rank: int, micro_batches: int, chunks:
                  are held at once (DAPPLE, PPoPP 2021; PipeDream-flush, ICML 2021)
     interleaved  the same with `chunks` stages per rank, micro-batches in bunches of `ranks` (Narayanan et al., SC 2021)
     """
+    check_most("visits of a rank's GPU", 2 * micro_batches * chunks, MOST_STEPS, {"micro_batches": micro_batches})
     if schedule == "interleaved":
         return _interleaved(ranks, rank, micro_batches, chunks)
     if chunks != 1:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from echelonflow.bounds import MOST_STEPS, check_most
 from echelonflow.model.dag import JobDag
 from traffic.workloads.collectives import Algorithm
 from traffic.workloads.dag_builder import DagBuilder
@@ -80,6 +81,8 @@ class _Maker:
     def __init__(self, plan: ThreeD) -> None:
         self._plan = plan
         self._builder = DagBuilder(plan.ranks)
+        reduces = sum(plan.forward_reduces) + sum(plan.backward_reduces) if plan.tensor > 1 else 0
+        check_most("flows", reduces * plan.micro_batches * plan.tensor * plan.data, MOST_STEPS, {})
         self._stages = plan.layers.cut(plan.pipeline * plan.chunks)
         self._buckets = [
             plan.layers.buckets(stage, plan.bucket_bytes) if plan.data > 1 else [] for stage in self._stages
@@ -90,13 +93,17 @@ class _Maker:
     def dag(self, parameters: dict[str, Any]) -> JobDag:
         plan = self._plan
         self._declare_neighbours()
+        segments: dict[tuple[int, bool, bool], list[_Segment]] = {}
         for place in range(plan.pipeline):
             visits = order(plan.schedule, plan.pipeline, place, plan.micro_batches, plan.chunks)
             last = {visit.stage: visit for visit in visits if not visit.forward}
             for data in range(plan.data):
                 for visit in visits:
-                    segments = self._segments(visit, closes=last.get(visit.stage) == visit)
-                    self._visit(data, visit, segments)
+                    closes = last.get(visit.stage) == visit
+                    key = visit.stage, visit.forward, closes
+                    if key not in segments:
+                        segments[key] = self._segments(visit, closes=closes)
+                    self._visit(data, visit, segments[key])
         self._reduce_gradients()
         for rank in range(plan.ranks):
             place = rank // (plan.tensor * plan.data)
