@@ -1,6 +1,6 @@
 """An experiment file as written: the keys that may stand in it, their types, bounds and defaults.
 
-Every field says in its `description` what its value is ("a whole number from 1 to 10,000") and has an example: messages
+Every field says in its `description` what its value is ("a whole number from 1 to 10,000"), and has an example. Messages
 about a wrong value are made of these two (`echelon.experiment.wording`).
 """
 
