@@ -8,12 +8,13 @@ from typing import TypeVar
 
 from echelonflow.errors import InputError, RunError
 from echelonflow.scheduling import user_file
+from echelonflow.scheduling.own_policy.process import ANSWER, LONGEST_LOAD_S
 from echelonflow.wire import unix_socket
 from echelonflow.wire.rest import PolicyInForce, PolicyOrder, Refusal, Status, decoded, encoded
 
 _Body = TypeVar("_Body")
 
-TIMEOUT_S = 15.0
+TIMEOUT_S = LONGEST_LOAD_S + ANSWER.wall_s + 5.0
 """Longer than a policy file may take to be loaded and tried."""
 _BAD_INPUT = (400, 422)
 

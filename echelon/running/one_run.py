@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from echelon.running.standing import START_LIMIT_S, Standing, WorldError
+from echelon.running.standing import BEGIN_LIMIT_S, Standing, WorldError
 from echelonflow.child_process import module_argv
 from echelonflow.errors import RunError
 from echelonflow.files import refusal
@@ -160,7 +160,7 @@ class OneRun:
         line, assigned, files = self.parts.line, self.assigned, self.files
         line.send(Begin(self.outcome.label, assigned.policy, assigned.enforcer, len(hosts), str(files.decisions)))
         # A user's policy takes a moment to load, and agents that came before that would be refused.
-        line.wait_for("begun", START_LIMIT_S, self.check)
+        line.wait_for("begun", BEGIN_LIMIT_S, self.check)
         self._start_agents(hosts)
         ready = line.wait_for("ready", 30.0, self.check)
         self.outcome.zero_monotonic_s = float(ready.detail)

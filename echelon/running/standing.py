@@ -14,9 +14,12 @@ from echelonflow.model.dag import Job
 from echelonflow.records.assignment import Assignment
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.network_file import write_network
+from echelonflow.scheduling.own_policy.process import LONGEST_LOAD_S
 from testbed.mininet_network import EmulatedNetwork
 from testbed.openvswitch import PrivateOpenVSwitch
 
+BEGIN_LIMIT_S = LONGEST_LOAD_S + 10.0
+"""For a run to begin, which loads its policy: a user's takes a process."""
 START_LIMIT_S = 60.0
 """For the controller and the switches to be there, on a machine that is slow and has compiled nothing yet."""
 

@@ -189,3 +189,28 @@ def test_ctrl_c_keeps_what_was_finished(short_pipeline, tmp_path):
     assert code == 1, stderr
     assert {row["repeat"] for row in table(out, "iterations")} >= {"0"}
     assert (out / "report.html").exists()
+
+
+SLOW_TO_LOAD = """
+import os, time
+time.sleep(3)
+import numpy as np
+from echelonflow.scheduling.allocation import Allocation
+from echelonflow.scheduling.fill import max_min
+
+print("loaded by user", os.getuid())
+
+def allocate(snapshot):
+    rows = np.arange(snapshot.flows)
+    return Allocation(max_min(snapshot, rows, np.ones(snapshot.flows), snapshot.capacity_Bps.copy()), 0 * rows)
+"""
+
+
+def test_a_policy_file_that_is_slow_to_load_runs_as_nobody_and_agents_wait_for_it(tmp_path):
+    """Agents that were heard meanwhile were refused: "Declare outside a run"."""
+    (tmp_path / "mine.py").write_text(SLOW_TO_LOAD)
+    out, _ = carried_out(tmp_path, SHORT_PIPELINE, "--policy", tmp_path / "mine.py", "--repeat", "1")
+    assert read_decisions(next((out / "raw").iterdir()) / "decisions.jsonl")
+    said = (out / "logs" / "controller.out").read_text()
+    assert said.startswith("loaded by user ")
+    assert int(said.split()[-1]) not in (0, os.getuid())
