@@ -196,6 +196,7 @@ class EmulatedNetwork:
         net.built = True
         self._configure()
         net.start()
+        self._keep_calling()
         self._check_ports()
         self._queue_switches()
         if self.ovs.datapath == "userspace":
@@ -297,6 +298,11 @@ class EmulatedNetwork:
                 other = addressing.host_address(self.network, host)
                 lines.append(f"neighbor replace {other.ip} lladdr {other.mac} nud permanent dev {interface.name}")
         return lines
+
+    def _keep_calling(self) -> None:
+        """Have switches call a controller that has gone once a second: by default, up to eight seconds pass."""
+        settings = [["--", "set", "Controller", switch, "max_backoff=1000"] for switch in self.network.switches]
+        self.ovs.vsctl(*(argument for setting in settings for argument in setting))
 
     def _check_ports(self) -> None:
         """RunError unless every switch port has the number that the controller will use."""

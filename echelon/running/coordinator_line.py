@@ -48,16 +48,15 @@ class CoordinatorLine:
                 raise
             if isinstance(message, Event) and message.what == what:
                 return message
-            if isinstance(message, Fault):
-                raise RunError(f"the coordinator refused: {message.reason}")
-            if isinstance(message, Event) and message.what == "lost":
-                _look_for_the_dead(check)
-                raise RunError(f"the controller lost {message.detail}; see logs/agent-{message.detail}.log")
-            if isinstance(message, Event) and message.what == "fault":
-                raise RunError(f"coordinator: {message.detail}; see logs/controller.log")
+            _fail_on(message, check)
             check()
             if time.monotonic() > deadline:
                 raise RunError(f"waited {timeout_s:.0f} s in vain for {what!r} from the coordinator")
+
+    def hear(self, check: Callable[[], None]) -> None:
+        """Look at what has been said, without waiting; raises as `wait_for` does."""
+        for message in self._line.read():
+            _fail_on(message, check)
 
     def settle(self, limit_s: float) -> None:
         """End a run that has failed, and forget what the coordinator had still to say of it.
@@ -74,6 +73,17 @@ class CoordinatorLine:
 
     def close(self) -> None:
         self._line.close()
+
+
+def _fail_on(message: Message | None, check: Callable[[], None]) -> None:
+    """Raise RunError for a message that says that the run cannot go on."""
+    if isinstance(message, Fault):
+        raise RunError(f"the coordinator refused: {message.reason}")
+    if isinstance(message, Event) and message.what == "lost":
+        _look_for_the_dead(check)
+        raise RunError(f"the controller lost {message.detail}; see logs/agent-{message.detail}.log")
+    if isinstance(message, Event) and message.what == "fault":
+        raise RunError(f"coordinator: {message.detail}; see logs/controller.log")
 
 
 def _look_for_the_dead(check: Callable[[], None]) -> None:

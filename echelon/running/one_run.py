@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from echelon.running.standing import BEGIN_LIMIT_S, Standing, WorldError
+from echelon.running.planned_faults import FaultInjector
+from echelon.running.standing import BEGIN_LIMIT_S, START_LIMIT_S, Standing, WorldError
+from echelon.running.struck_run import StruckRun
 from echelonflow.child_process import module_argv
 from echelonflow.errors import RunError
 from echelonflow.files import refusal
@@ -18,6 +20,7 @@ from echelonflow.records.assignment import AssignedRun
 from echelonflow.records.folder import RunFiles
 from echelonflow.records.outcome import INTERRUPTED, Classes, ClockReading, RunOutcome, write_outcome
 from echelonflow.records.plan import write_plan
+from echelonflow.wire.line import CoordinatorGoneError
 from echelonflow.wire.messages import Begin, End
 from testbed.capture import PacketCapture
 from testbed.load import LoadSampler
@@ -28,6 +31,8 @@ AGENTS_END_LIMIT_S = 5.0
 """For all of them together, after they have said that they are done."""
 AGENTS_FAIL_LIMIT_S = 1.0
 """To say why, where the run has failed: whoever interrupted it waits."""
+LOOK_S = 0.05
+"""How often agents are looked at where faults are planned."""
 WATCH_S = 0.5
 """How often the progress of a run is looked at."""
 CAUSE_SEEN_S = 2.0
@@ -104,6 +109,8 @@ class OneRun:
         self.on_iteration = on_iteration
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
         self.capture: PacketCapture | None = None
+        self.struck: StruckRun | None = None
+        """What planned faults do to the run; None before its zero."""
 
     def replay(self) -> None:
         """From the plan to the end; raises RunError for what fails it. `outcome` has what was counted in any case."""
@@ -149,7 +156,7 @@ class OneRun:
 
     def _settle(self, cause: Exception) -> None:
         """Have the coordinator drop the run that failed; WorldError where it cannot, so that no other can follow."""
-        if isinstance(cause, WorldError):
+        if isinstance(cause, WorldError) or self.parts.controller_away:
             return
         try:
             self.parts.line.settle(SETTLE_LIMIT_S)
@@ -157,19 +164,56 @@ class OneRun:
             raise WorldError(f"{cause}; after that, {error}") from cause
 
     def _from_begin_to_end(self, hosts: list[str]) -> None:
-        line, assigned, files = self.parts.line, self.assigned, self.files
+        assigned, files = self.assigned, self.files
+        if self.parts.controller_away:  # killed as planned in the run before, and not needed until now
+            self.parts.start_controller(START_LIMIT_S)
+        line = self.parts.line
         line.send(Begin(self.outcome.label, assigned.policy, assigned.enforcer, len(hosts), str(files.decisions)))
         # A user's policy takes a moment to load, and agents that came before that would be refused.
         line.wait_for("begun", BEGIN_LIMIT_S, self.check)
         self._start_agents(hosts)
         ready = line.wait_for("ready", 30.0, self.check)
-        self.outcome.zero_monotonic_s = float(ready.detail)
-        line.wait_for("done", assigned.expected_s * 3 + 30.0, _Watch(self, files.agent(hosts[0])))
+        zero_s = self.outcome.zero_monotonic_s = float(ready.detail)
+        limit_s, watch = assigned.expected_s * 3 + 30.0, _Watch(self, files.agent(hosts[0]))
+        if self.parts.assignment.faults:
+            self._under_faults(zero_s, limit_s, watch)
+        else:
+            line.wait_for("done", limit_s, watch)
         failed = self._end_agents(AGENTS_END_LIMIT_S)
-        line.send(End())
-        line.wait_for("ended", 10.0, self.parts.check)
+        if not self.parts.controller_away:
+            self.parts.line.send(End())
+            self.parts.line.wait_for("ended", 10.0, self.parts.check)
         if failed:
             raise RunError(_died(failed))
+
+    def _under_faults(self, zero_s: float, limit_s: float, watch: Callable[[], None]) -> None:
+        """Carry planned faults out until all agents have ended: no coordinator may be there to say so."""
+        struck = self.struck = StruckRun(self.parts, self.assigned, self.files, zero_s, self.agents)
+        injector = FaultInjector(self.parts.assignment.faults, self.parts.assignment.network, struck, zero_s)
+        injector.start()
+        deadline_s = time.monotonic() + limit_s
+        try:
+            while any(agent.poll() is None for agent in self.agents.values()):
+                watch()
+                injector.check()
+                self._hear()
+                if time.monotonic() > deadline_s:
+                    raise RunError(f"waited {limit_s:.0f} s in vain for the agents to end")
+                time.sleep(LOOK_S)
+        finally:
+            self.outcome.faults = injector.end()
+        injector.check()
+
+    def _hear(self) -> None:
+        """What the coordinator says of the run, if there is one."""
+        parts = self.parts
+        if parts.controller_away:
+            return
+        try:
+            parts.line.hear(self.check)
+        except CoordinatorGoneError:
+            if not parts.controller_away:  # it has been killed this moment
+                raise
 
     def check(self) -> None:
         """Raise RunError, naming the log to read, if a process that must live has died."""
@@ -189,7 +233,9 @@ class OneRun:
 
     def _dead_agents(self) -> dict[str, int]:
         """Exit codes of the agents that have failed, by host."""
-        return {host: code for host, agent in self.agents.items() if (code := agent.poll()) not in (None, 0)}
+        planned = set() if self.struck is None else self.struck.crashed
+        living = {host: agent for host, agent in self.agents.items() if host not in planned}
+        return {host: code for host, agent in living.items() if (code := agent.poll()) not in (None, 0)}
 
     def _start_agents(self, hosts: list[str]) -> None:
         folder = self.parts.folder

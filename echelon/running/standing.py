@@ -15,6 +15,7 @@ from echelonflow.records.assignment import Assignment
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.network_file import write_network
 from echelonflow.scheduling.own_policy.process import LONGEST_LOAD_S
+from echelonflow.wire.messages import Begin
 from testbed.mininet_network import EmulatedNetwork
 from testbed.openvswitch import PrivateOpenVSwitch
 
@@ -39,12 +40,43 @@ class Standing:
     net: EmulatedNetwork
     controller: subprocess.Popen[bytes]
     line: CoordinatorLine
+    controller_away: bool = False
+    """Whether the controller was killed as planned, and there is no other that knows of the run."""
 
     def check(self) -> None:
-        """Raise WorldError, naming the log to read, if one of these parts has died."""
-        check_controller(self.controller)
+        """Raise WorldError, naming the log to read, if one of these parts has died though nobody planned that."""
+        if not self.controller_away:
+            check_controller(self.controller)
         if not self.ovs.alive():
             raise WorldError("Open vSwitch died; see logs/ovs-vswitchd.log")
+
+    def kill_controller(self) -> None:
+        """End the controller at once, as planned: it has no time to say or write anything."""
+        self.controller_away = True
+        self.controller.kill()
+        self.controller.wait()
+
+    def end_controller(self) -> None:
+        """End the line to the controller, and the controller in order."""
+        self.line.close()
+        _end(self.controller)
+
+    def start_controller(self, limit_s: float, resume: Begin | None = None) -> None:
+        """Start a controller in place of one that was killed; with `resume` in mid-run, which it then knows of.
+
+        Switches keep their rules meanwhile. Raises WorldError where it does not come up within `limit_s`.
+        """
+        process = self.controller = _start_controller(
+            self.folder, self.assignment.framework, keep_rules=resume is not None
+        )
+        self.line.close()
+        self.line = CoordinatorLine(self.folder.control_socket, limit_s, lambda: check_controller(process))
+        if resume is None:
+            self.line.wait_for("switches", limit_s, lambda: check_controller(process))
+        else:
+            self.line.send(resume)
+            self.line.wait_for("begun", limit_s, lambda: check_controller(process))
+        self.controller_away = False
 
 
 def check_controller(process: subprocess.Popen[bytes]) -> None:
@@ -53,20 +85,20 @@ def check_controller(process: subprocess.Popen[bytes]) -> None:
         raise WorldError(f"the controller died (exit {process.returncode}); see logs/controller.log and controller.out")
 
 
-@contextlib.contextmanager
-def _controller(folder: RunFolder, framework: str) -> Iterator[subprocess.Popen[bytes]]:
-    argv = controller_argv(framework, folder.network, folder.control_socket, folder.logs / "controller.log")
+def _start_controller(folder: RunFolder, framework: str, *, keep_rules: bool = False) -> subprocess.Popen[bytes]:
+    log_file = folder.logs / "controller.log"
+    argv = controller_argv(framework, folder.network, folder.control_socket, log_file, keep_rules=keep_rules)
     with (folder.logs / "controller.out").open("ab") as log:
-        process = subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        return subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
     try:
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(3.0)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        process.wait(3.0)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 @contextlib.contextmanager
@@ -75,12 +107,14 @@ def standing(folder: RunFolder, assignment: Assignment) -> Iterator[Standing]:
     network = assignment.network
     write_network(folder.network, network)
     with contextlib.ExitStack() as stack:
-        controller = stack.enter_context(_controller(folder, assignment.framework))
+        controller = _start_controller(folder, assignment.framework)
+        stack.callback(_end, controller)
         ovs = stack.enter_context(PrivateOpenVSwitch(folder.root, folder.logs, assignment.datapath, assignment.tso))
         net = stack.enter_context(EmulatedNetwork(network, ovs, congestion_control=assignment.congestion_control))
         line = CoordinatorLine(folder.control_socket, START_LIMIT_S, lambda: check_controller(controller))
-        stack.callback(line.close)
         jobs = tuple(placed.job() for placed in assignment.jobs)
         parts = Standing(folder, assignment, jobs, ovs, net, controller, line)
+        # Whichever there are then: a planned fault may have put others in their place.
+        stack.callback(parts.end_controller)
         line.wait_for("switches", START_LIMIT_S, parts.check)
         yield parts

@@ -78,6 +78,15 @@ class RunFiles:
         """Everything that happened to the coordinator, in order."""
         return self.root / "events.jsonl"
 
+    def restart(self, number: int) -> RunFiles:
+        """Where the coordinator writes that was started anew in mid-run, for the `number`th time (from 1)."""
+        return RunFiles(self.root / f"restart-{number}")
+
+    def restarts(self) -> list[RunFiles]:
+        """Those that there are, in order."""
+        found = [path for path in self.root.glob("restart-*") if path.name.removeprefix("restart-").isdecimal()]
+        return [RunFiles(path) for path in sorted(found, key=lambda path: int(path.name.removeprefix("restart-")))]
+
 
 @dataclass(frozen=True)
 class RunFolder:
