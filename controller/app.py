@@ -8,11 +8,8 @@ switches before the settings that go with them are queued for the agents, and bo
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 import math
-import queue
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from controller.asking import Guard, ask, unbounded
+from controller.clients import Client, Clients, check_order
 from controller.coordinator import Coordinator
 from controller.framework import Framework, SwitchHandle
+from controller.gate import OWN_USER, Gate
 from controller.instructions import (
     AskPolicy,
     CloseLog,
@@ -35,29 +34,13 @@ from controller.instructions import (
     SendTo,
 )
 from controller.run_logs import RunLogs
-from echelonflow.errors import EchelonError, RunError
+from echelonflow.errors import EchelonError, InputError
 from echelonflow.records import events
 from echelonflow.scheduling import policies
 from echelonflow.scheduling.policies import Policy
-from echelonflow.wire import unix_socket
-from echelonflow.wire.line import LineBuffer
-from echelonflow.wire.messages import Begin, Message, decode, encode
-
-LONGEST_LINE_BYTES = 64 << 20
-"""A message beyond this is not one of ours (a group of 100,000 flows takes some 20 MB)."""
-MOST_UNSENT = 10_000
-"""A client that leaves so many messages unread is cut off."""
+from echelonflow.wire.messages import Begin, Message, decode, shortened
 
 log = logging.getLogger("controller")
-
-
-@dataclass(eq=False)
-class Client:
-    """A connection on the control socket, and what waits to be sent on it (None: close it)."""
-
-    number: int
-    socket: Any
-    outgoing: Any
 
 
 @dataclass
@@ -65,21 +48,24 @@ class Shell:
     """Carries what happens to the coordinator, and its instructions out.
 
     `load` makes policies, a user's in a process of its own, while everything else goes on. `guard` wraps each call of a
-    policy in this process.
+    policy in this process. `gate` says who may be a client.
     """
 
     framework: Framework
     coordinator: Coordinator
     load: Callable[[str], Policy] = policies.load
     guard: Guard = unbounded
-    _clients: dict[int, Client] = field(default_factory=dict)
+    gate: Gate = OWN_USER
+    clients: Clients = field(init=False)
     _switches: dict[str, SwitchHandle] = field(default_factory=dict)
     _barriers: dict[tuple[int, int], str] = field(default_factory=dict)
     """(datapath id, xid) of a barrier under way, to the switch that it confirms."""
-    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _logs: RunLogs | None = None
     _deciding: bool = False
     _alarm: Any = None
+
+    def __post_init__(self) -> None:
+        self.clients = Clients(self.framework, self.gate, self)
 
     # What a `SwitchListener` of the framework is told.
 
@@ -112,53 +98,38 @@ class Shell:
     def seen(self, datapath_id: int, port: int, source_mac: str) -> None:
         self.handle(events.PacketShown(datapath_id, port, source_mac))
 
-    # Clients
+    # What `Clients` tells.
 
-    def serve(self, listening: Any) -> None:
-        """Accept clients for ever."""
-        while True:
-            connection, _ = listening.accept()
-            client = Client(next(self._numbers), connection, self.framework.queue(MOST_UNSENT))
-            self._clients[client.number] = client
-            self.framework.spawn(self._write, client)
-            self.framework.spawn(self._read, client)
-
-    def _read(self, client: Client) -> None:
-        buffer = LineBuffer()
+    def heard(self, client: Client, line: bytes) -> None:
+        """Have the coordinator handle what a client says. What is no message of its kind costs it the connection."""
         try:
-            while (data := client.socket.recv(1 << 16)) and len(buffer) < LONGEST_LINE_BYTES:
-                for line in buffer.feed(data):
-                    self._receive(line, client)
-        except OSError:  # the peer was killed: the same as the end of the connection
-            pass
-        finally:
-            self._forget(client)
-
-    def _receive(self, line: bytes, client: Client) -> None:
-        loaded = None
-        try:
-            message = decode(line)
-            if isinstance(message, Begin):
-                loaded = self.load(message.policy)
-            event: events.Event = events.ClientSaid(client.number, message)
-        except EchelonError as error:
-            event = events.LineRefused(client.number, str(error))
-        self.handle(event, loaded)
-
-    def _write(self, client: Client) -> None:
-        with contextlib.suppress(OSError):
-            while (line := client.outgoing.get()) is not None:
-                client.socket.sendall(line)
-        # The reader sees the end of the connection and cleans up.
-        with contextlib.suppress(OSError):
-            client.socket.shutdown(socket.SHUT_RDWR)
-
-    def _forget(self, client: Client) -> None:
-        if self._clients.pop(client.number, None) is None:
+            message = self._message(client, line)
+        except InputError as error:
+            self.refused(client, str(error))
             return
-        with contextlib.suppress(queue.Full):
-            client.outgoing.put_nowait(None)
-        client.socket.close()
+        loaded = None
+        if isinstance(message, Begin):
+            try:
+                loaded = self.load(message.policy)
+            except EchelonError as error:
+                self.handle(events.LineRefused(client.number, shortened(str(error))))
+                return
+        self.handle(events.ClientSaid(client.number, message), loaded)
+
+    def _message(self, client: Client, line: bytes) -> Message:
+        message = decode(line)
+        if client.host is None:
+            return self.clients.admit(client, message)
+        if isinstance(message, Begin):
+            check_order(client, "Begin")
+        return message
+
+    def refused(self, client: Client, reason: str) -> None:
+        log.warning("client %d is refused: %s", client.number, shortened(reason))
+        self.handle(events.LineRefused(client.number, shortened(reason)))
+        self.clients.end(client)
+
+    def gone(self, client: Client) -> None:
         self.handle(events.ClientGone(client.number))
 
     # Events and instructions
@@ -242,15 +213,9 @@ class Shell:
             self._alarm = self.framework.spawn_after(wake_s - now_s, self._schedule)
 
     def _send(self, number: int, message: Message) -> None:
-        client = self._clients.get(number)
-        if client is None:
-            return
-        try:
-            client.outgoing.put_nowait(encode(message))
-        except queue.Full:
-            log.error("client %d does not read what it is sent; closing its connection", number)  # noqa: TRY400
-            with contextlib.suppress(OSError):
-                client.socket.shutdown(socket.SHUT_RDWR)
+        client = self.clients.by_number.get(number)
+        if client is not None:
+            self.clients.send(client, message)
 
     def _write_log(self, instruction: OpenLog | LogDecision | CloseLog) -> None:
         with self._fail_without_logs():
@@ -282,42 +247,3 @@ class Shell:
         logs, self._logs = self._logs, None
         if logs is not None:
             logs.close()
-
-
-@contextlib.contextmanager
-def listening_socket(path: Path) -> Iterator[Any]:
-    """A Unix socket that listens at `path`, however long that is, for this user alone; removed afterwards.
-
-    Raises RunError where another controller listens there, or the path cannot be used.
-    """
-    with contextlib.ExitStack() as stack:
-        listening = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-        try:
-            address = stack.enter_context(unix_socket.short_address(path))
-        except OSError as error:
-            raise RunError(f"socket {path}: {error.strerror}") from error
-        try:
-            if path.is_socket() and not unix_socket.answers(path):
-                path.unlink()
-            listening.bind(address)
-            path.chmod(0o600)  # before anybody can connect, and whatever the umask: who may connect may give orders
-            listening.listen(128)
-        except OSError as error:
-            raise RunError(f"socket {path}: {error.strerror or error}; does another controller serve there?") from error
-        stack.callback(path.unlink, missing_ok=True)
-        yield listening
-
-
-@contextlib.contextmanager
-def listening_address(address: str, port: int) -> Iterator[Any]:
-    """A TCP socket that listens at `address`:`port` (RunError where that cannot be)."""
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((address, port))
-        listening.listen(128)
-    except OSError as error:
-        listening.close()
-        raise RunError(f"cannot serve REST at {address}:{port}: {error.strerror or error}") from error
-    with listening:
-        yield listening

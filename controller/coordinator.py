@@ -66,6 +66,7 @@ from echelonflow.wire.messages import (
     Release,
     ReleaseAgain,
     Start,
+    shortened,
 )
 from echelonflow.wire.rest import GroupStatus, Status
 
@@ -190,12 +191,11 @@ class Coordinator:
             return [*self._refuse(client, str(error)), *self._close([] if loaded is None else [loaded])]
 
     def _refuse(self, client: int, reason: str) -> list[Instruction]:
-        """Tell a client that its message was refused, and the runner that this happened."""
+        """Tell a client that its message was refused, and the runner if it was one of its run's: a stranger costs nothing."""
         self.counters.refused += 1
-        told_runner = (
-            [] if self._peers.is_runner(client) else self._tell("fault", f"{self._peers.name(client)}: {reason}")
-        )
-        return [SendTo(client, Fault(reason)), *told_runner]
+        known = self._peers.host_of(client) is not None and not self._peers.is_runner(client)
+        told_runner = self._tell("fault", f"{self._peers.name(client)}: {reason}") if known else []
+        return [SendTo(client, Fault(shortened(reason))), *told_runner]
 
     def _gone(self, client: int) -> list[Instruction]:
         """With the runner goes the run; an agent that was not done is lost."""

@@ -180,6 +180,10 @@ class Framework:
         """Run `function` in a green thread after `delay_s`; the result has `cancel()`."""
         return importlib.import_module("eventlet").spawn_after(delay_s, function)
 
+    def sleep(self, delay_s: float) -> None:
+        """Let other green threads run, for `delay_s` at least (0: once each)."""
+        self._hub.sleep(delay_s)
+
     def queue(self, limit: int) -> Any:
         """A queue between green threads; `put_nowait` raises `queue.Full` beyond `limit` entries."""
         return self._hub.Queue(limit)

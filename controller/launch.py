@@ -16,6 +16,7 @@ def controller_argv(
     socket: Path,
     log_file: Path | None = None,
     listen: str | None = None,
+    tokens: Path | None = None,
     *,
     keep_rules: bool = False,
 ) -> list[str]:
@@ -23,21 +24,28 @@ def controller_argv(
 
     With `keep_rules` it follows one that was killed in a run: switches go on by that one's rules.
     """
-    options = controller_options(framework, network, socket, log_file, listen)
+    options = controller_options(framework, network, socket, log_file, listen, tokens)
     return module_argv("controller.main", *options, *(["--keep-rules"] if keep_rules else []))
 
 
 def controller_options(
-    framework: str, network: Path | None, socket: Path, log_file: Path | None = None, listen: str | None = None
+    framework: str,
+    network: Path | None,
+    socket: Path,
+    log_file: Path | None = None,
+    listen: str | None = None,
+    tokens: Path | None = None,
 ) -> list[str]:
     """Options of the controller (see `echelon controller --help`).
 
     `listen` is ADDRESS:PORT for switches; by default the loopback address and `CONTROLLER_PORT`. Without
-    `network` the controller learns. REST is served on rest.sock beside `socket`.
+    `network` the controller learns. `tokens` is a file of what clients must show (`echelonflow.records.tokens_file`). REST is served on rest.sock beside `socket`.
     """
     options = ["--framework", framework, "--socket", str(socket)]
     options += ["--learn"] if network is None else ["--network", str(network)]
     options += ["--listen", listen or f"127.0.0.1:{CONTROLLER_PORT}"]
     if log_file is not None:
         options += ["--log-file", str(log_file)]
+    if tokens is not None:
+        options += ["--tokens", str(tokens)]
     return options

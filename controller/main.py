@@ -7,6 +7,8 @@ import contextlib
 import functools
 import gc
 import logging
+import os
+import resource
 import signal
 import socket
 import sys
@@ -15,22 +17,26 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from controller.app import Shell, listening_address, listening_socket
+from controller.app import Shell
 from controller.coordinator import Coordinator
 from controller.deadline import deadline
 from controller.fabric import Fabric, KnownFabric
 from controller.framework import Framework, quiet_framework_logs
+from controller.gate import Gate
 from controller.launch import FRAMEWORKS
 from controller.learning import read_hosts, unknown_fabric
 from controller.rest import Rest
+from controller.sockets import EVERYBODY, OWNER_ONLY, listening_address, listening_socket
 from controller.warm_up import warm_up
 from echelonflow.errors import EchelonError, InputError
 from echelonflow.model.addressing import CONTROLLER_PORT
 from echelonflow.records.events import StandingOrdered
 from echelonflow.records.network_file import read_network
+from echelonflow.records.tokens_file import read_tokens
 from echelonflow.scheduling import policies
 
 DEFAULT_POLICY = "echelonflow"
+MOST_DESCRIPTORS = 1 << 16
 
 log = logging.getLogger("controller")
 
@@ -44,6 +50,8 @@ def main(argv: list[str] | None = None) -> int:
         rest_address = None if options.rest_listen is None else _address("--rest-listen", options.rest_listen)
         if options.log_file is not None and not options.log_file.parent.is_dir():
             raise InputError(f"--log-file {options.log_file}: there is no folder {options.log_file.parent}")
+        gate = _gate(options)
+        _raise_descriptor_limit()
         logging.basicConfig(
             filename=options.log_file, level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s"
         )
@@ -51,13 +59,14 @@ def main(argv: list[str] | None = None) -> int:
         framework = Framework(options.framework)
         with contextlib.ExitStack() as stack:
             rest_path = options.rest_socket or options.socket.with_name("rest.sock")
-            control = stack.enter_context(listening_socket(options.socket))
+            mode = EVERYBODY if options.allow_uid else OWNER_ONLY  # the gate then says who of everybody is heard
+            control = stack.enter_context(listening_socket(options.socket, mode))
             rest = [stack.enter_context(listening_socket(rest_path))]
             if rest_address is not None:
-                rest.append(stack.enter_context(listening_address(*rest_address)))
+                rest.append(stack.enter_context(listening_address(*rest_address, "cannot serve REST")))
             policy = options.policy or (None if options.network else DEFAULT_POLICY)
             coordinator = Coordinator(fabric, keep_rules=options.keep_rules)
-            _serve(framework, coordinator, (address, port), control, rest, policy=policy)
+            _serve(framework, coordinator, (address, port), control, rest, gate=gate, policy=policy)
     except EchelonError as error:
         print(f"controller: {error}", file=sys.stderr)
         return error.exit_code
@@ -72,6 +81,19 @@ def _fabric(options: argparse.Namespace) -> Fabric:
     return KnownFabric(read_network(options.network))
 
 
+def _gate(options: argparse.Namespace) -> Gate:
+    masters = frozenset({0, os.geteuid()})
+    tokens = None if options.tokens is None else read_tokens(options.tokens)
+    return Gate(masters | frozenset(options.allow_uid), masters, tokens, options.shared_hosts)
+
+
+def _raise_descriptor_limit() -> None:
+    """A descriptor for every client, switch and request, as far as the system lets us."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, MOST_DESCRIPTORS)), hard))
+
+
 def _serve(
     framework: Framework,
     coordinator: Coordinator,
@@ -79,20 +101,21 @@ def _serve(
     control: Any,
     rest: Sequence[Any],
     *,
+    gate: Gate,
     policy: str | None,
 ) -> None:
     """Serve switches, agents and REST until a signal; with `policy`, a standing run under it."""
     awake, woken = socket.socketpair()
     _stop_on_signals(woken)
     load = functools.partial(policies.load, wait=framework.wait)
-    shell = Shell(framework, coordinator, load, deadline)
+    shell = Shell(framework, coordinator, load, deadline, gate)
     # The address is taken before anything slow, so that a second controller learns at once that it is one too many.
     framework.listen_for_switches(*switches_at, shell)
     warm_up(coordinator.network)
     application = Rest(coordinator, shell.order, load, deadline, framework.time_limit)
     if policy is not None:
         shell.order(StandingOrdered(policy), load(policy))
-    framework.spawn(shell.serve, control)
+    framework.spawn(shell.clients.serve, control)
     for listening in rest:
         asked_by_this_user = listening.family == socket.AF_UNIX
         served = application if asked_by_this_user else application.for_strangers
@@ -151,6 +174,25 @@ def _options(argv: list[str] | None) -> argparse.Namespace:
         type=Path,
         default=Path("control.sock"),
         help="Unix socket to make for agents, clients and the runner (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--tokens",
+        type=Path,
+        help="tokens of hosts (and of the runner), which clients must show: a file of mode 600, see docs/northbound.md "
+        "(default: a client may speak for any host)",
+    )
+    parser.add_argument(
+        "--allow-uid",
+        type=int,
+        action="append",
+        default=[],
+        metavar="UID",
+        help="hear clients of this user too, besides root and the controller's own; may be given more than once",
+    )
+    parser.add_argument(
+        "--shared-hosts",
+        action="store_true",
+        help="several clients may speak for one host at a time, such as the ranks of a training job (default: one)",
     )
     parser.add_argument("--rest-socket", type=Path, help="Unix socket to make for REST (default: rest.sock beside it)")
     parser.add_argument("--rest-listen", metavar="ADDRESS:PORT", help="serve REST there too, such as 127.0.0.1:8080")

@@ -182,6 +182,7 @@ _KNOWN_WORDS = (
     (r"Object missing required field `(.*)`", r"missing field \1"),
     (r"Object contains unknown field `(.*)`", r"unknown field \1"),
     (r"Expected `(.*)`, got `(.*)`", r"expected \1, not \2"),
+    (r"Expected `(.*?)` ((?:of length )?[<>]=? .*)", r"expected \1 \2"),
     (r"Invalid value '(.*)'", r"unknown type '\1'"),
 )
 

@@ -29,6 +29,7 @@ _REMEDIES = MappingProxyType(
         errno.EAGAIN: "end other programs, or allow more processes (ulimit -u)",
     }
 )
+PRIVATE_MODE = 0o600
 PART = ".part"
 """How the names of files end that are being written, or were when their writer was killed."""
 
@@ -73,6 +74,24 @@ def write_whole(path: Path, content: bytes | str, *, durable: bool = False) -> N
     """Write a file that appears under its name only when all of it is there; text in UTF-8. StorageError as `writing`."""
     with writing(path, durable=durable) as file:
         file.write(content.encode() if isinstance(content, str) else content)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file for this user alone, whatever the umask (StorageError as `writing`)."""
+    part = path.with_name(f".{path.name[:100]}.{os.getpid()}{PART}")
+    try:
+        part.unlink(missing_ok=True)
+        # Made anew, and never through a link that somebody has laid there.
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, PRIVATE_MODE)
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, PRIVATE_MODE)
+            file.write(content)
+        part.replace(path)
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    finally:
+        with contextlib.suppress(OSError):  # there only where it failed
+            part.unlink(missing_ok=True)
 
 
 class Appended:

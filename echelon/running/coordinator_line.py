@@ -18,17 +18,18 @@ SEEN_LIMIT_S = 2.0
 class CoordinatorLine:
     """A connection to the coordinator's Unix socket, as its runner.
 
-    Waits until the socket is there; `check` is called meanwhile and may raise. RunError after `timeout_s`.
+    Waits until the socket is there; `check` is called meanwhile and may raise. RunError after `timeout_s`. `token` is the
+    runner's, where the controller was given tokens.
     """
 
-    def __init__(self, path: Path, timeout_s: float, check: Callable[[], None]) -> None:
+    def __init__(self, path: Path, timeout_s: float, check: Callable[[], None], token: str = "") -> None:
         try:
             self._line = Line(unix_socket.connect(path, timeout_s, check))
         except OSError:
             raise RunError(
                 f"the controller did not open {path.name} within {timeout_s:.0f} s; see logs/controller.log"
             ) from None
-        self.send(Hello("runner", ""))
+        self.send(Hello("runner", "", token=token))
 
     def send(self, message: Message) -> None:
         """Send one message (RunError if the coordinator is gone)."""

@@ -20,6 +20,7 @@ from echelonflow.records.assignment import AssignedRun
 from echelonflow.records.folder import RunFiles
 from echelonflow.records.outcome import INTERRUPTED, Classes, ClockReading, RunOutcome, write_outcome
 from echelonflow.records.plan import write_plan
+from echelonflow.records.tokens_file import with_token
 from echelonflow.wire.line import CoordinatorGoneError
 from echelonflow.wire.messages import Begin, End
 from testbed.capture import PacketCapture
@@ -250,7 +251,7 @@ class OneRun:
                             "--socket", str(folder.control_socket), "--records", str(self.files.agent(host)),
                         ),
                     ],
-                    stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                    stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=with_token(self.parts.tokens[host]),
                 )  # fmt: skip
 
     def _end_agents(self, limit_s: float) -> dict[str, int]:

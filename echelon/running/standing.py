@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from controller.launch import controller_argv
@@ -14,6 +14,7 @@ from echelonflow.model.dag import Job
 from echelonflow.records.assignment import Assignment
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.network_file import write_network
+from echelonflow.records.tokens_file import RUNNER, make_tokens, write_tokens
 from echelonflow.scheduling.own_policy.process import LONGEST_LOAD_S
 from echelonflow.wire.messages import Begin
 from testbed.mininet_network import EmulatedNetwork
@@ -40,6 +41,8 @@ class Standing:
     net: EmulatedNetwork
     controller: subprocess.Popen[bytes]
     line: CoordinatorLine
+    tokens: Mapping[str, str]
+    """By which the agent of each host proves to the controller that it is it."""
     controller_away: bool = False
     """Whether the controller was killed as planned, and there is no other that knows of the run."""
 
@@ -70,7 +73,9 @@ class Standing:
             self.folder, self.assignment.framework, keep_rules=resume is not None
         )
         self.line.close()
-        self.line = CoordinatorLine(self.folder.control_socket, limit_s, lambda: check_controller(process))
+        self.line = CoordinatorLine(
+            self.folder.control_socket, limit_s, lambda: check_controller(process), self.tokens[RUNNER]
+        )
         if resume is None:
             self.line.wait_for("switches", limit_s, lambda: check_controller(process))
         else:
@@ -87,7 +92,9 @@ def check_controller(process: subprocess.Popen[bytes]) -> None:
 
 def _start_controller(folder: RunFolder, framework: str, *, keep_rules: bool = False) -> subprocess.Popen[bytes]:
     log_file = folder.logs / "controller.log"
-    argv = controller_argv(framework, folder.network, folder.control_socket, log_file, keep_rules=keep_rules)
+    argv = controller_argv(
+        framework, folder.network, folder.control_socket, log_file, tokens=folder.tokens, keep_rules=keep_rules
+    )
     with (folder.logs / "controller.out").open("ab") as log:
         return subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
@@ -107,13 +114,18 @@ def standing(folder: RunFolder, assignment: Assignment) -> Iterator[Standing]:
     network = assignment.network
     write_network(folder.network, network)
     with contextlib.ExitStack() as stack:
+        tokens = make_tokens(network.hosts)
+        stack.callback(folder.tokens.unlink, missing_ok=True)
+        write_tokens(folder.tokens, tokens)
         controller = _start_controller(folder, assignment.framework)
         stack.callback(_end, controller)
         ovs = stack.enter_context(PrivateOpenVSwitch(folder.root, folder.logs, assignment.datapath, assignment.tso))
         net = stack.enter_context(EmulatedNetwork(network, ovs, congestion_control=assignment.congestion_control))
-        line = CoordinatorLine(folder.control_socket, START_LIMIT_S, lambda: check_controller(controller))
+        line = CoordinatorLine(
+            folder.control_socket, START_LIMIT_S, lambda: check_controller(controller), tokens[RUNNER]
+        )
         jobs = tuple(placed.job() for placed in assignment.jobs)
-        parts = Standing(folder, assignment, jobs, ovs, net, controller, line)
+        parts = Standing(folder, assignment, jobs, ovs, net, controller, line, tokens)
         # Whichever there are then: a planned fault may have put others in their place.
         stack.callback(parts.end_controller)
         line.wait_for("switches", START_LIMIT_S, parts.check)

@@ -136,6 +136,11 @@ class RunFolder:
         return self.root / "control.sock"
 
     @property
+    def tokens(self) -> Path:
+        """What clients of the control socket must show, while runs go on; for the owner alone."""
+        return self.root / "tokens.json"
+
+    @property
     def rest_socket(self) -> Path:
         return self.root / "rest.sock"
 

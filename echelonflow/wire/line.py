@@ -5,13 +5,14 @@ Nothing blocks but `send`, `wait` and `expect`, so that a line fits into any eve
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import time
 from collections import deque
 from typing import TypeVar
 
-from echelonflow.errors import RunError
+from echelonflow.errors import EchelonError, RunError
 from echelonflow.wire.messages import Fault, Message, decode, encode
 
 _READ_BYTES = 1 << 18
@@ -80,6 +81,8 @@ class Line:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
+                if reason := self._last_words():
+                    raise RunError(f"the coordinator refused a message: {reason}") from None
                 raise CoordinatorGoneError(f"the coordinator closed the connection: {error.strerror}") from None
             del self._unsent[:sent]
 
@@ -127,6 +130,18 @@ class Line:
         waiting = select.poll()
         waiting.register(self._connection, what)
         return bool(waiting.poll(max(limit_s, 0.0) * 1e3))
+
+    def _last_words(self) -> str:
+        """Why the coordinator has closed the connection, if it has said so."""
+        with contextlib.suppress(EchelonError):
+            while True:
+                self._receive()
+                for message in self._arrived:
+                    if isinstance(message, Fault):
+                        return message.reason
+                if not self._ready(select.POLLIN, 0.0):
+                    break
+        return ""
 
     def _receive(self) -> None:
         try:

@@ -2,20 +2,39 @@
 
 The same messages serve the replay agent, a real training framework and the tests. `encode` and `decode` are the only
 places that know the wire form. `decode` raises InputError for anything that is not one of these messages with exactly
-its fields. So a peer's mistake is named and not obeyed.
+its fields, each within its bounds. So a peer's mistake is named and not obeyed. docs/northbound.md shows the bounds.
 """
 
 from __future__ import annotations
 
 import re
 import typing
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from echelonflow.codec import explain
 from echelonflow.errors import InputError
 
 PROTOCOL_VERSION = 1
+TOO_DEEP = "not a message: nested too deeply"
+LONGEST_REASON = 600
+"""Characters of a refusal: it quotes what it refuses, which may be long."""
+
+Name = Annotated[str, Meta(min_length=1, max_length=512)]
+Text = Annotated[str, Meta(max_length=4096)]
+Token = Annotated[str, Meta(max_length=256)]
+Index = Annotated[int, Meta(ge=0, lt=1 << 24)]
+Iteration = Annotated[int, Meta(ge=0, lt=1 << 20)]
+Port = Annotated[int, Meta(ge=1, lt=1 << 16)]
+SizeBytes = Annotated[int, Meta(ge=1, le=1 << 42)]
+"""4 TiB: a million flows of it, as many as a controller takes, still add up within 64 bits."""
+SentBytes = Annotated[int, Meta(ge=0, le=1 << 42)]
+ClockS = Annotated[float, Meta(ge=0.0, le=1e12)]
+DurationS = Annotated[float, Meta(ge=0.0, le=1e9)]
+Weight = Annotated[float, Meta(gt=0.0, le=1e9)]
+MOST_FLOWS_OF_A_GROUP = 200_000
 
 
 class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"):
@@ -29,23 +48,27 @@ class FlowDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     those of its TCP connection, by which the network recognises it.
     """
 
-    flow: str
-    index: int
-    coflow: str
-    src_host: str
-    dst_host: str
-    size_bytes: int
-    offset_s: float
-    src_port: int
-    dst_port: int
+    flow: Name
+    index: Index
+    coflow: Text
+    src_host: Name
+    dst_host: Name
+    size_bytes: SizeBytes
+    offset_s: DurationS
+    src_port: Port
+    dst_port: Port
 
 
 class Hello(_Message, frozen=True, tag="hello"):
-    """First message of a client: who it is. `host` is empty for a runner, which owns no flows."""
+    """First message of a client: who it is. `host` is empty for a runner, which owns no flows.
 
-    client: str
-    host: str
-    version: int = PROTOCOL_VERSION
+    `token` proves it, where the controller was given tokens; it is in no log.
+    """
+
+    client: Text
+    host: Text
+    version: Annotated[int, Meta(ge=0, lt=1 << 31)] = PROTOCOL_VERSION
+    token: Token = ""
 
 
 class Declare(_Message, frozen=True, tag="declare"):
@@ -54,39 +77,39 @@ class Declare(_Message, frozen=True, tag="declare"):
     `compute_s`: GPU-seconds of computation in one iteration of the job, over all ranks; the same in all its groups.
     """
 
-    job: str
-    group: str
-    kind: str
-    weight: float
-    flows: tuple[FlowDeclaration, ...]
-    compute_s: float = 0.0
+    job: Name
+    group: Name
+    kind: Text
+    weight: Weight
+    flows: Annotated[tuple[FlowDeclaration, ...], Meta(min_length=1, max_length=MOST_FLOWS_OF_A_GROUP)]
+    compute_s: DurationS = 0.0
 
 
 class Release(_Message, frozen=True, tag="release"):
     """The data of a flow is ready; `time_s` is the agent's monotonic clock at that moment."""
 
-    job: str
-    flow: str
-    iteration: int
-    time_s: float
+    job: Name
+    flow: Name
+    iteration: Iteration
+    time_s: ClockS
 
 
 class Progress(_Message, frozen=True, tag="progress"):
     """Bytes of a flow acknowledged by the receiver's TCP so far."""
 
-    job: str
-    flow: str
-    iteration: int
-    sent_bytes: int
+    job: Name
+    flow: Name
+    iteration: Iteration
+    sent_bytes: SentBytes
 
 
 class Finish(_Message, frozen=True, tag="finish"):
     """The receiver has the last byte of a flow; `time_s` is its monotonic clock at that moment."""
 
-    job: str
-    flow: str
-    iteration: int
-    time_s: float
+    job: Name
+    flow: Name
+    iteration: Iteration
+    time_s: ClockS
 
 
 class ReleaseAgain(_Message, frozen=True, tag="release_again"):
@@ -96,21 +119,21 @@ class ReleaseAgain(_Message, frozen=True, tag="release_again"):
     one. The answer is its setting, if there is one.
     """
 
-    job: str
-    flow: str
-    iteration: int
-    time_s: float
-    sent_bytes: int
-    dscp: int | None
+    job: Name
+    flow: Name
+    iteration: Iteration
+    time_s: ClockS
+    sent_bytes: SentBytes
+    dscp: Annotated[int, Meta(ge=0, lt=64)] | None
 
 
 class FinishAgain(_Message, frozen=True, tag="finish_again"):
     """What `Finish` said, to a coordinator that may not know it."""
 
-    job: str
-    flow: str
-    iteration: int
-    time_s: float
+    job: Name
+    flow: Name
+    iteration: Iteration
+    time_s: ClockS
 
 
 class Ready(_Message, frozen=True, tag="ready"):
@@ -129,19 +152,19 @@ class Begin(_Message, frozen=True, tag="begin"):
     told to `Start` as soon as they have said `Hello`, and tell again what they told before.
     """
 
-    run: str
-    policy: str
-    enforcer: str
-    agents: int
-    decisions_path: str
-    zero_s: float | None = None
+    run: Text
+    policy: Text
+    enforcer: Text
+    agents: Annotated[int, Meta(ge=0, le=1_000_000)]
+    decisions_path: Text
+    zero_s: ClockS | None = None
 
 
 class HostDown(_Message, frozen=True, tag="host_down"):
     """From the runner: a host is about to die as planned, and with it these jobs, wherever they run."""
 
-    host: str
-    jobs: tuple[str, ...]
+    host: Name
+    jobs: Annotated[tuple[Name, ...], Meta(max_length=10_000)]
 
 
 class End(_Message, frozen=True, tag="end"):
@@ -182,7 +205,7 @@ class Event(_Message, frozen=True, tag="event"):
 
 
 class Fault(_Message, frozen=True, tag="fault"):
-    """To a client: its last message was refused, and why."""
+    """To a client: its last message was refused, and why. After it the connection is closed, but for a runner's order."""
 
     reason: str
 
@@ -228,18 +251,27 @@ def decode(line: bytes) -> Message:
         return _DECODER.decode(line)
     except msgspec.ValidationError as error:
         raise InputError(_explained(line, error)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except RecursionError:
+        raise InputError(TOO_DEEP) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(f"not a JSON message: {error}") from None
+
+
+def shortened(reason: str) -> str:
+    """A reason for a refusal, at a length that is worth reading: what it quotes may be long."""
+    return reason if len(reason) <= LONGEST_REASON else f"{reason[: LONGEST_REASON - 3]}..."
 
 
 def _explained(line: bytes, error: msgspec.ValidationError) -> str:
     """What is wrong with a message, beginning with its type."""
     try:
         kind = msgspec.json.decode(line, type=_Kind).type
-    except msgspec.MsgspecError:
+    except RecursionError:
+        return TOO_DEEP
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         kind = msgspec.UNSET
     if kind not in _KINDS:
-        shown = None if kind is msgspec.UNSET else kind
+        shown = None if kind is msgspec.UNSET else kind[:40]
         return f"unknown message type {shown!r}; there is: {', '.join(_KINDS)}"
     words = explain(error)
     inside = re.match(r"[\w.\[\]]+: ", words)

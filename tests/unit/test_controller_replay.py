@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from controller import app, replay_log
+from controller.clients import Client
 from controller.coordinator import Coordinator
 from controller.fabric import KnownFabric
 from controller.learning import LearnedFabric
@@ -68,10 +69,15 @@ class World:
     shell: app.Shell
     clock: FakeClock
     rng: random.Random
+    clients: dict = dataclasses.field(default_factory=dict)
+
+    def client(self, number):
+        """One that reads nothing."""
+        return self.clients.setdefault(number, Client(number, None, SimpleNamespace(put_nowait=lambda _: None)))
 
     def say(self, client, *messages):
         for message in messages:
-            self.shell._receive(encode(message).rstrip(), app.Client(client, None, None))
+            self.shell.heard(self.client(client), encode(message).rstrip())
 
     def pass_time(self):
         self.clock.now_s += self.rng.random() * 0.05
@@ -131,10 +137,7 @@ def run(world, network, folder, policy, enforcer, in_mid_run=lambda: None, itera
     world.let_run()
     world.say(RUNNER, End())
     for client in clients.values():
-        world.shell._clients[client] = app.Client(
-            client, SimpleNamespace(close=lambda: None), world.shell.framework.queue(1)
-        )
-        world.shell._forget(world.shell._clients[client])
+        world.shell.gone(world.clients.pop(client))
 
 
 def replayed(folder):
@@ -163,7 +166,7 @@ def test_a_run_in_which_everything_happens_is_replayed(world, network, tmp_path)
         with pytest.raises(InputError, match="unknown enforcer"):
             world.shell.order(events.PolicyOrdered("edf", "magic"))
         world.shell.order(events.PolicyOrdered("coflow(grouping=group)", "rate"))
-        world.shell._receive(b"nonsense", app.Client(10, None, None))
+        world.shell.heard(world.client(10), b"nonsense")
         world.say(10, Release("job0", "nonsense", 0, 1.0))
         switch = (
             world.shell._switches["leaf1"]

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from controller.app import Client, Shell
+from controller.app import Shell
+from controller.clients import Client
 from controller.coordinator import Coordinator
 from controller.fabric import KnownFabric
 from echelonflow.errors import PolicyError
@@ -69,7 +70,7 @@ class FakeQueue:
     events: list
 
     def put_nowait(self, line):
-        self.events.append(decode(line))
+        self.events.append(None if line is None else decode(line))
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def shell(tmp_path, events):
     network = topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e8})
     shell = Shell(FakeFramework(), Coordinator(KnownFabric(network)))
     for number in (RUNNER, AGENT):
-        shell._clients[number] = Client(number, None, FakeQueue(events))
+        shell.clients.by_number[number] = Client(number, None, FakeQueue(events))
     shell.connected(Recorded(1, events))
     assert events == [("reset", shell_rules(shell))]
     shell.confirmed(1, 7)
@@ -101,7 +102,7 @@ def shell_rules(shell):
 
 def hear(shell, client, *messages):
     for message in messages:
-        shell._receive(encode(message).rstrip(b"\n"), shell._clients[client])
+        shell.heard(shell.clients.by_number[client], encode(message).rstrip(b"\n"))
 
 
 def releases(shell):
@@ -163,9 +164,21 @@ def test_a_policy_that_cannot_be_loaded_is_refused_and_the_run_goes_on(shell, ev
 def test_a_policy_that_was_loaded_in_vain_is_closed(shell, events):
     closed = []
     shell.load = lambda text: Policy(text, "rate", "", None, isolated=True, close=lambda: closed.append(text))
-    hear(shell, AGENT, Begin("mine", "./mine.py", "rate", 1, "/nowhere"))
+    hear(shell, RUNNER, Begin("mine", "./mine.py", "magic", 1, "/nowhere"))
     assert closed == ["./mine.py"]
     assert isinstance(events[0], Fault)
+
+
+def test_a_policy_is_loaded_for_the_runner_alone(shell, events):
+    """A policy file is code: whoever else names one is refused before it is touched."""
+    loaded = []
+    shell.load = loaded.append
+    hear(shell, AGENT, Begin("mine", "./mine.py", "rate", 1, "/nowhere"))
+    assert loaded == []
+    fault, closed, told_runner = events
+    assert fault.reason == "Begin is for the runner to say, not for agent on h1"
+    assert closed is None
+    assert told_runner.what == "fault"  # it was an agent of the run
 
 
 def test_an_allocation_that_expires_sets_an_alarm(shell, monkeypatch):

@@ -40,7 +40,7 @@ def parts(tmp_path, controller=None, switches=None, runs=(), **changes) -> Stand
     switches = switches or Process(None)
     ovs = SimpleNamespace(alive=lambda: switches.poll() is None)
     assignment = Assignment(network=paper_network(), runs=tuple(runs), calibrate=False, **changes)
-    return Standing(RunFolder(tmp_path), assignment, (), ovs, None, controller or Process(None), None)
+    return Standing(RunFolder(tmp_path), assignment, (), ovs, None, controller or Process(None), None, {})
 
 
 def watched(tmp_path, controller, switches, **agents) -> OneRun:

@@ -21,11 +21,13 @@ it sends, the source reports `progress`; when the last byte has arrived, the rec
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
 
 from echelonflow.errors import RunError
+from echelonflow.records.tokens_file import TOKEN_VARIABLE
 from echelonflow.wire import unix_socket
 from echelonflow.wire.line import Line
 from echelonflow.wire.messages import (
@@ -65,8 +67,9 @@ class EchelonFlowClient:
     """One process's line to the coordinator; `name` is the process's, `host` where its flows leave from.
 
     Messages are collected until `flush`, in order. `on_setting` is called with every Setting that arrives,
-    `on_start` with the zero of the run (seconds, CLOCK_MONOTONIC). Every method that touches the socket
-    raises RunError when the coordinator is gone or refused a message.
+    `on_start` with the zero of the run (seconds, CLOCK_MONOTONIC). `token` proves that it speaks for `host`, where the
+    controller was given tokens; by default it is what the environment says (ECHELON_TOKEN). Every method that
+    touches the socket raises RunError when the coordinator is gone or refused a message: it then closes the connection.
     """
 
     def __init__(
@@ -76,11 +79,13 @@ class EchelonFlowClient:
         host: str,
         on_setting: Callable[[Setting], None] = _ignore,
         on_start: Callable[[float], None] = _ignore,
+        token: str | None = None,
     ) -> None:
         self._line = Line(connection)
         self._on_setting = on_setting
         self._on_start = on_start
-        self._line.put(Hello(name, host))
+        shown = os.environ.get(TOKEN_VARIABLE, "") if token is None else token
+        self._line.put(Hello(name, host, token=shown))
 
     def declare(self, group: Declare) -> None:
         """Declare an EchelonFlow for all iterations to come; the flows' `offset_s` are its arrangement.
