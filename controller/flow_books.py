@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -51,6 +52,7 @@ SHORTEST_VALIDITY_S = 1e-3
 """An allocation is not asked for again sooner than this after it was made, unless something happens."""
 
 
+Kept = TypeVar("Kept")
 _DATA_MARKS = frozenset(map(dscp_of_class, DATA_CLASSES))
 
 
@@ -115,6 +117,8 @@ class FlowBooks:
         self._declarers: dict[str, int] = {}
         self._early: dict[tuple[str, str], dict[int, float]] = {}
         """Ends that were told again before the release: of each flow those of the latest iterations."""
+        self._sent: dict[tuple[str, str], dict[int, tuple[int, float]]] = {}
+        """By whom and when flows were released that are told to be sent, where their end is yet to be told; the same."""
         self._pending = Pending()
         self._pending_since = 0.0
         self._expires_s = math.inf
@@ -154,12 +158,16 @@ class FlowBooks:
         if other is not None:
             raise InputError(f"{what} has the hosts and ports of flow {other[1]!r} of job {other[0]!r}")
 
-    def release(self, message: Release | ReleaseAgain, client: int, host: str, release_s: float, now_s: float) -> None:
+    def release(self, message: Release, client: int, host: str, release_s: float, now_s: float) -> None:
         """A flow's data is ready on its source host since `release_s`; `client` will be told how to send it."""
         self._check_host(message, host, "src_host")
         key = (message.job, message.iteration, message.flow)
-        if message.iteration < 0:
-            raise InputError(f"release of flow {message.flow!r}: iteration is {message.iteration}")
+        self._release(key, client, release_s, now_s)
+
+    def _release(self, key: FlowKey, client: int, release_s: float, now_s: float) -> None:
+        _, iteration, flow = key
+        if iteration < 0:
+            raise InputError(f"release of flow {flow!r}: iteration is {iteration}")
         self._state.release(key, release_s)
         self._flows[key] = FlowInFlight(client, now_s)
         self._note("release", key)
@@ -203,8 +211,13 @@ class FlowBooks:
             return []
         if key in self._flows:
             return self._told_again(key, client)
-        self.release(message, client, host, release_s, now_s)
         early_s = self._early.get((message.job, message.flow), {}).pop(message.iteration, None)
+        size_bytes = self._state.declaration(message.job, message.flow).size_bytes
+        if early_s is None and message.dscp is None and message.sent_bytes >= size_bytes:
+            # Nothing is to be decided for it, and its receiver knows best when it ended.
+            _keep_latest(self._sent, key, (client, release_s))
+            return []
+        self._release(key, client, release_s, now_s)
         if early_s is not None:
             self._end(key, early_s)
             return []
@@ -229,13 +242,13 @@ class FlowBooks:
         """An end that may be known, or of which the release is not known yet."""
         self._check_host(message, host, "dst_host")
         key = (message.job, message.iteration, message.flow)
+        sent = self._sent.get((message.job, message.flow), {}).pop(message.iteration, None)
+        if sent is not None:
+            self._release(key, *sent, now_s=sent[1])
         if key in self._flows:
             self._end(key, finish_s)
         elif message.iteration > self._finished.get((message.job, message.flow), -1):
-            early = self._early.setdefault((message.job, message.flow), {})
-            early[message.iteration] = finish_s
-            while len(early) > MOST_EARLY:
-                del early[min(early)]
+            _keep_latest(self._early, key, finish_s)
 
     def _check_host(
         self, message: Release | ReleaseAgain | Progress | Finish | FinishAgain, host: str, end: str
@@ -274,6 +287,8 @@ class FlowBooks:
         self._flows = {key: flow for key, flow in self._flows.items() if key[0] not in jobs}
         self._finished = {flow: last for flow, last in self._finished.items() if flow[0] not in jobs}
         self._connections = {ends: flow for ends, flow in self._connections.items() if flow[0] not in jobs}
+        self._early = {flow: ends for flow, ends in self._early.items() if flow[0] not in jobs}
+        self._sent = {flow: sent for flow, sent in self._sent.items() if flow[0] not in jobs}
         self.note(f"withdraw {', '.join(sorted(jobs))}")
         return instructions
 
@@ -437,6 +452,15 @@ def _flow_status(flow: str, iteration: int, state: FlowInFlight) -> FlowStatus:
         dscp=None if treatment is None else treatment.dscp,
         rate_Bps=None if treatment is None else treatment.rate_Bps,
     )
+
+
+def _keep_latest(of_flow: dict[tuple[str, str], dict[int, Kept]], key: FlowKey, value: Kept) -> None:
+    """Keep a value for an iteration of a flow, and those of its latest iterations."""
+    job, iteration, flow = key
+    kept = of_flow.setdefault((job, flow), {})
+    kept[iteration] = value
+    while len(kept) > MOST_EARLY:
+        del kept[min(kept)]
 
 
 def _connection(flow: FlowDeclaration) -> tuple[str, int, str, int]:

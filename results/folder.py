@@ -148,7 +148,7 @@ def _shown(folder: Context, runs: Sequence[AnalysedRun], summary: Summary) -> li
         # Nobody is to take the picture of an invalid run for a result, nor that of a simulation for a measurement.
         mark = " (simulated)" if folder.manifest.backend == "fluid" else ""
         title = policy + mark if best.label in valid else f"{policy} (INVALID run)"
-        shown.append(ShownRun(title, best.record, best.rows, best.window, best.throughput))
+        shown.append(ShownRun(title, best.record, best.rows, best.window, best.throughput, best.result.faults))
     return shown
 
 

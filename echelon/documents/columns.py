@@ -18,6 +18,7 @@ from echelonflow.tables import markdown_table
 from results.analysis.coflows import CoflowKind, CoflowResult, CoflowRow
 from results.analysis.columns import columns_of
 from results.analysis.fidelity import Fidelity
+from results.analysis.planned import FaultShown
 from results.analysis.rows import FlowRow, GroupRow, IterationRow, RunKey
 from results.analysis.statistics import Estimate
 from results.analysis.summary import JobFigures, PolicyResult, RunResult, Summary
@@ -38,6 +39,7 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "summary.json: figures": (JobFigures,),
         "summary.json: runs": (RunResult,),
         "summary.json: fidelity": (Fidelity,),
+        "summary.json: faults": (FaultShown,),
         "summary.json: coflows": (CoflowResult,),
         "summary.json: kinds": (CoflowKind,),
     }

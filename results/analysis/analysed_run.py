@@ -19,6 +19,7 @@ from echelonflow.records.runs import load_runs
 from results.analysis import pcap
 from results.analysis.fidelity import measure
 from results.analysis.packets import FlowPackets, RunClock, Throughput, flow_packets, throughput
+from results.analysis.planned import faults_done, faults_simulated
 from results.analysis.read_run import read_run
 from results.analysis.rows import IterationRow, RunRows, run_rows
 from results.analysis.shown import Window, window
@@ -81,7 +82,10 @@ def simulated_runs(context: Context) -> list[AnalysedRun]:
     for record in load_runs(context.files.simulated_runs):
         label = f"{record.policy} {record.repeat}"
         rows = run_rows(record, context.jobs, predicted=context.predicted(record.policy))
-        result = RunResult(label, record.policy, record.repeat, (), job_figures(rows, context.jobs), None)
+        end_s = max((compute.finish_s for compute in record.computes), default=0.0)
+        faults = faults_simulated(context.manifest.faults, end_s)
+        figures = job_figures(rows, context.jobs)
+        result = RunResult(label, record.policy, record.repeat, (), figures, None, faults)
         found.append(AnalysedRun(label, record, rows, result, window(rows.iterations, context.jobs)))
     return found
 
@@ -115,7 +119,8 @@ def _emulated_run(context: Context, outcome: RunOutcome, files: RunFiles) -> Ana
     off = judge_calibration(context.calibration, outcome.run_index, context.limits)
     reasons = (*off, *judge(fidelity, context.limits))
     rows = run_rows(record, context.jobs, predicted=context.predicted(policy), packets=packets)
-    result = RunResult(label, policy, repeat, reasons, job_figures(rows, context.jobs), fidelity)
+    figures, faults = job_figures(rows, context.jobs), faults_done(outcome.faults)
+    result = RunResult(label, policy, repeat, reasons, figures, fidelity, faults)
     part, arrived = window(rows.iterations, context.jobs), None
     if part is not None and clock is not None:
         iterations = max(job.iterations for job in context.jobs)

@@ -16,6 +16,7 @@ from echelonflow.records.outcome import RunOutcome
 from echelonflow.records.run_record import FlowRecord, RunRecord
 from echelonflow.wire.classes import CONTROL_CLASS, class_of_dscp
 from results.analysis.packets import FlowPackets
+from results.analysis.planned import jobs_ended
 from results.analysis.statistics import quantile
 
 NAMED_AT_MOST = 3
@@ -55,7 +56,8 @@ class Fidelity:
     captures_wrong: tuple[str, ...]
     """Captures that are missing or end in mid-packet, in words. From the packets."""
     flows_asked: int
-    """Flows that cross the network in all iterations. From the jobs."""
+    """Flows that cross the network in all iterations; of a job that a planned crash ended, those that it had finished.
+    From the jobs."""
     flows_finished: int
     """Flows that ended. From the agents' logs."""
     bytes_asked: int
@@ -113,6 +115,9 @@ def measure(
     stray_class, stray_class_share = _stray_classes(run, record, "bytes")
     _, stray_class_packet_share = _stray_classes(run, record, "packets")
     finished = [f for f in record.flows if not math.isnan(f.finish_s)]
+    ended = jobs_ended(run.faults, jobs)  # of these only what was finished counts
+    living = [job for job in jobs if job.name not in ended]
+    counted = [f for f in record.flows if f.job not in ended or not math.isnan(f.finish_s)]
     seen = [(f, packets[key]) for f in finished if (key := (f.job, f.iteration, f.flow)) in packets]
     differences = [abs(p.finish_s - f.finish_s) for f, p in seen if p.finish_s is not None]
     lags = [p.start_s - f.release_s for f, p in seen if p.start_s is not None]
@@ -132,13 +137,13 @@ def measure(
         capture_packets=sum(c.received for c in captures),
         capture_drops=sum(c.dropped for c in captures),
         captures_wrong=tuple(captures_wrong),
-        flows_asked=_flows_asked(jobs),
+        flows_asked=_flows_asked(living) + sum(f.job in ended for f in finished),
         flows_finished=len(finished),
         bytes_asked=sum(f.size_bytes for f in record.flows),
         bytes_sent=sum(f.sent_bytes for f in record.flows),
         bytes_received=sum(f.received_bytes for f in record.flows),
         bytes_pcap=sum(p.unique_bytes for p in packets.values()) if packets else None,
-        bytes_wrong=tuple(_wrong_bytes(record.flows, packets)),
+        bytes_wrong=tuple(_wrong_bytes(counted, packets)),
         retransmitted_bytes=sum(p.retransmitted_bytes for p in packets.values()),
         stray_dscp_bytes=stray,
         stray_dscp_share=stray / arrived if arrived else 0.0,

@@ -17,16 +17,18 @@ from echelonflow.records.folder import RunFiles
 from echelonflow.records.outcome import RunOutcome
 from echelonflow.records.plan import Plan
 from echelonflow.records.run_record import ComputeRecord, DecisionRecord, FlowRecord, RunRecord
+from results.analysis.planned import alone
 
 
 def read_run(files: RunFiles, outcome: RunOutcome, plan: Plan) -> RunRecord:
     """All records of the run; times in seconds since the run's zero.
 
-    A flow that its sender tells of and its receiver does not has finish_s nan and 0 received bytes.
+    A flow that its sender tells of and its receiver does not has finish_s nan and 0 received bytes. Decisions are those
+    of all controllers that the run had, and what agents did by themselves between them.
     Raises InputError where a line in the middle of a log is malformed, or tells of a rank that no job has.
     """
     record = RunRecord(outcome.policy, outcome.repeat)
-    record.decisions = read_decisions(files.decisions)
+    record.decisions = [d for part in (files, *files.restarts()) for d in read_decisions(part.decisions)]
     placement = {job.name: job.placement for job in plan.placed}
     sent: dict[FlowKey, Sent] = {}
     received: dict[FlowKey, Received] = {}
@@ -41,6 +43,8 @@ def read_run(files: RunFiles, outcome: RunOutcome, plan: Plan) -> RunRecord:
                 sent[line.job, line.iteration, line.flow] = line
             else:
                 received[line.job, line.iteration, line.flow] = line
+    record.decisions += alone(outcome.faults, sent, record.decisions)
+    record.decisions.sort(key=lambda d: d.time_s)
     record.computes.sort(key=lambda c: (c.start_s, c.job, c.iteration, c.step))
     record.flows = _flows(plan, sent, received, last_marks(record.decisions))
     return record

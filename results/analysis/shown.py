@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from echelonflow.model.dag import Job
 from echelonflow.records.run_record import RunRecord
 from results.analysis.packets import Throughput
+from results.analysis.planned import FaultShown
 from results.analysis.rows import IterationRow, RunRows, run_rows
 
 
@@ -30,6 +31,8 @@ class ShownRun:
     window: Window
     throughput: Throughput | None = None
     """None where no packets were captured."""
+    faults: tuple[FaultShown, ...] = ()
+    """The planned faults of the run."""
 
     @staticmethod
     def of(title: str, record: RunRecord, jobs: Sequence[Job]) -> ShownRun:

@@ -16,6 +16,7 @@ from echelonflow.model.dag import Job
 from results.analysis.coflows import CoflowResult
 from results.analysis.columns import to_json
 from results.analysis.fidelity import Fidelity
+from results.analysis.planned import FaultShown
 from results.analysis.rows import GroupRow, IterationRow, RunRows
 from results.analysis.statistics import Estimate, estimate
 
@@ -36,7 +37,7 @@ class JobFigures:
 class RunResult:
     """One run: what is needed to average it, and whether it may be."""
 
-    KEYS: ClassVar[tuple[str, ...]] = ("label", "policy", "repeat", "valid", "reasons", "jobs", "fidelity")
+    KEYS: ClassVar[tuple[str, ...]] = ("label", "policy", "repeat", "valid", "reasons", "jobs", "fidelity", "faults")
 
     label: str
     """Name of the run: of its raw records and captures, and in reasons. From the run."""
@@ -50,6 +51,8 @@ class RunResult:
     """Figures by name of each job of which it completed an iteration. Computed."""
     fidelity: Fidelity | None
     """How faithful the run was; null for a simulated run, which has nothing to be unfaithful to. Computed."""
+    faults: tuple[FaultShown, ...] = ()
+    """The planned faults that happened in it, in order of the plan. From run.json."""
 
     @property
     def valid(self) -> bool:

@@ -80,6 +80,7 @@ def _panel(ax: Any, run: ShownRun, rows: Sequence[tuple[str, str]], longest_s: f
     for row, (_, what) in enumerate(rows):
         if row and what == "compute":
             ax.axhline(row - 0.5, color="#bbbbbb", linewidth=0.8)
+    _mark_faults(ax, run, len(rows))
     end_s = part.finish_s - part.start_s
     ax.axvline(end_s, color=style.BLACK, linewidth=1.0, linestyle=(0, (4, 2)))
     ax.set_title(f"{run.title}: iteration takes {end_s:.3f} s")
@@ -87,6 +88,19 @@ def _panel(ax: Any, run: ShownRun, rows: Sequence[tuple[str, str]], longest_s: f
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.set_xlim(0, longest_s * 1.02)
     ax.grid(visible=False, axis="y")
+
+
+def _mark_faults(ax: Any, run: ShownRun, rows: int) -> None:
+    """A grey band for every planned fault that holds in the shown iteration, with its words at the lower edge."""
+    part = run.window
+    length_s = part.finish_s - part.start_s
+    for fault in run.faults:
+        begin_s = max(fault.begin_s - part.start_s, 0.0)
+        end_s = min(length_s if fault.end_s is None else fault.end_s - part.start_s, length_s)
+        if end_s <= begin_s:
+            continue
+        ax.axvspan(begin_s, end_s, color=style.GREY, alpha=0.25, linewidth=0, zorder=0)
+        ax.text(begin_s, rows - 0.52, fault.what, ha="left", va="bottom", fontsize=6, clip_on=True)
 
 
 def _span(row: int, lane: int, of_lanes: int) -> tuple[float, float]:

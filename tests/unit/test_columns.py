@@ -55,6 +55,11 @@ def fluid(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def faulty(tmp_path_factory):
+    return simulated(EXPERIMENTS / "faults.yaml", tmp_path_factory.mktemp("faulty") / "run")
+
+
+@pytest.fixture(scope="module")
 def trace(tmp_path_factory):
     return simulated(EXPERIMENTS / "traces" / "shuffles.yaml", tmp_path_factory.mktemp("trace") / "run")
 
@@ -104,14 +109,15 @@ def objects(summary):
         yield from (("summary.json: figures", figures) for figures in run["jobs"].values())
         if run["fidelity"]:
             yield "summary.json: fidelity", run["fidelity"]
+        yield from (("summary.json: faults", fault) for fault in run["faults"])
     for result in summary["coflows"]:
         yield "summary.json: coflows", result
         yield from (("summary.json: kinds", kind) for kind in result["kinds"])
 
 
-def test_every_object_of_the_summaries_is_documented(emulated, fluid, trace):
+def test_every_object_of_the_summaries_is_documented(emulated, fluid, faulty, trace):
     seen = set()
-    for root, _ in (emulated, fluid, trace):
+    for root, _ in (emulated, fluid, faulty, trace):
         for part, found in objects(json.loads((root / "summary.json").read_text())):
             assert list(found) == documented(part), part
             assert not [key for key, value in found.items() if isinstance(value, dict) and key not in

@@ -155,6 +155,15 @@ class TestTellingAgain:
             )
         assert (was.release_s + (-zero_s)).tolist() == pytest.approx((now.release_s + ZERO).tolist())
 
+    def test_a_flow_that_is_sent_is_not_decided_on_while_its_end_is_yet_to_be_told(self, network):
+        coordinator = follower(network)
+        say(coordinator, (A, again("x0", sent_bytes=10**6)), (A, again("x1", NOW)))
+        assert [s.flow for s in settings(decide(coordinator, NOW))] == ["x1"]
+        say(coordinator, (B, FinishAgain("job", "x0", 0, NOW)))
+        (group,) = coordinator.groups()
+        assert [f.flow for f in group.in_flight] == ["x1"]
+        assert coordinator.trial(NOW).groups.incurred_tardiness_s.tolist() == [0.0]
+
     def test_what_is_over_stays_over(self, network):
         coordinator = started(network)
         say(coordinator, (A, release("x0")), (B, Finish("job", "x0", 0, NOW)))

@@ -31,7 +31,17 @@ def test_a_run_from_before_versions_gives_the_tables_that_it_gave_then(old):
     assert {result.policy for result in summary.results} == {"fair", "echelonflow"}
     for name in TABLES:
         now = (old / name).read_text(encoding="utf-8")
+        if name == "summary.json":
+            now = _as_then(now)
         assert now == then[name], f"{name} is not what it was"
+
+
+def _as_then(summary: str) -> str:
+    """The summary without what older versions did not know of; such a run has nothing of it."""
+    found = json.loads(summary)
+    for run in found["runs"]:
+        assert run.pop("faults") == []
+    return json.dumps(found, indent=1) + "\n"
 
 
 def test_its_packets_are_found_by_the_ports_that_it_used(old):
