@@ -41,9 +41,21 @@ def _form(name: str) -> str:
 
 def shown(value: object) -> str:
     """`value` as a message repeats it: quoted if it is text, as YAML writes it, and cut where it is long."""
-    if value is None or isinstance(value, bool):
-        return {None: "nothing", True: "true", False: "false"}[value]
     if isinstance(value, str):
-        return repr(value if len(value) <= _MOST_SHOWN else value[:_MOST_SHOWN] + "...")
-    text = repr(value)
+        return repr(_cut(value))
+    return "nothing" if value is None else _cut(in_one_line(value))
+
+
+def in_one_line(value: object) -> str:
+    """A value as YAML writes it in one line; text without quotes."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {in_one_line(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(in_one_line, value)) + "]"
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    return str(value)
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "..."

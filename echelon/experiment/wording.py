@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from echelon.experiment.specs import ExperimentSpec
-from echelonflow.spelling import did_you_mean, shown, unknown
+from echelonflow.spelling import did_you_mean, in_one_line, shown, unknown
 
 Place = tuple[str | int, ...]
 
@@ -98,6 +98,8 @@ def _replace_item(
 def _remove(data: Any, place: Place) -> None:
     *way, last = place
     for part in way:
+        if isinstance(data, dict) and part not in data:  # removed with another fault in it
+            return
         data = data[part]
     data.pop(last, None)
 
@@ -116,7 +118,9 @@ def _in_words(error: Any) -> str:
         return f"{where}: missing{example}"
     value = error["input"]
     if field is None:  # an item of a list of mappings
-        example = _flow({name: found.examples[0] for name, found in kind.model_fields.items() if found.is_required()})
+        example = in_one_line(
+            {name: found.examples[0] for name, found in kind.model_fields.items() if found.is_required()}
+        )
         return f"{where}: {_value(value)} is not a mapping; write such as `{example}`"
     words = typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
     return f"{where}: {_value(value)} is not {field.description}{did_you_mean(value, words) or example}"
@@ -156,13 +160,4 @@ def _value(value: Any) -> str:
 
 def _entry(key: str | int, value: Any) -> str:
     """How a value is written under its key; that of a list by itself."""
-    return f"{key}: {_flow(value)}" if isinstance(key, str) else _flow(value)
-
-
-def _flow(value: Any) -> str:
-    """A value as YAML writes it in one line."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_flow(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return f"{key}: {in_one_line(value)}" if isinstance(key, str) else in_one_line(value)

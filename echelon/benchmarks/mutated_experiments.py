@@ -1,0 +1,290 @@
+"""Experiment files with faults in them: a job that can be run or messages in our own words, soon and in little memory.
+
+Every case goes through the reader that `echelon run` has, up to the jobs that would be run. Children of this process do
+that, which have all modules loaded: a case has 10 s and 1 GB, and one that takes more loses its child.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import resource
+import shutil
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from echelon.benchmarks import Figure, Say
+from echelon.cases import mutations
+from echelon.experiment import schema, yaml_file
+from echelon.places import EXPERIMENTS
+from echelonflow.errors import InputError
+from echelonflow.scheduling import policies
+
+CASES_OF_A_REPEAT = 2_000
+"""Of either kind: the 5 repeats of `echelon bench` make 10,000."""
+MOST_S = 10.0
+MOST_BYTES = 1 << 30
+SLOW_S = 2.0
+"""What took longer is worth a line."""
+CASES_OF_A_CHILD = 400
+KINDS = ("structured", "byte-level")
+FOREIGN = re.compile(
+    r"pydantic|ruamel|msgspec|Input should|NoneType|Traceback|KeyError|ValueError|TypeError|AttributeError|object is not|"
+    r"object has no|not supported between|invalid literal|out of range|unhashable|could not convert|while (scanning|parsing)|"
+    r"<class |valid dictionary|must be str|positional argument|\bdict\b|\bNone\b|\bTrue\b|\bFalse\b|Errno|tag:yaml"
+)
+"""Words of Python and of libraries, which are no user's."""
+MORE = """
+name: more
+network: {topology: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 2, rate: 50 Mbit/s, fabric_rate: 40 Mbit/s, mtu: 9000 B}
+jobs:
+  - {name: a, paradigm: fsdp, ranks: 4, layers: 3, forward: [1 s, 2 s, 1 s], backward: 2 s, parameter: 2 s of link, window: 1}
+  - {name: b, import: {format: coflow-benchmark, files: ["*.txt"], coflows: 3}, start: 2 s, weight: 2, iterations: 2}
+  - {name: c, paradigm: parameter-server, workers: 3, servers: 1, layers: 2, forward: 1 s, backward: 1 s, parameter: 1 MB}
+policies: [fair, coflow(grouping=group), "echelonflow(order=remaining)", aalo]
+repeats: 2
+seed: 3
+time_unit: 1 s
+emulation: {datapath: userspace, tso: false, progress_interval: 20 ms, limits: {max_late_p99_s: 0.01}}
+fluid: {classes: 7, decision_latency: 5 ms, undecided: last-class, burst: 2 ms}
+faults:
+  - {fault: link-rate, link: [h1, l1], rate: 40 %, at: 1 s, for: 2 s}
+  - {fault: slowdown, host: h2, factor: 2, at: 500 ms}
+"""
+"""What no shipped experiment has."""
+
+
+@dataclass
+class Tally:
+    """What became of the cases of one kind."""
+
+    cases: int = 0
+    good: int = 0
+    longest_s: float = 0.0
+    most_bytes: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    """"traceback", "time", "memory", "words" and "form"; how often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one case: a fault's kind, or none; in words; and what it took."""
+
+    fault: str
+    words: str
+    good: bool
+    took_s: float
+    memory_bytes: int
+
+
+def run(repeat: int, say: Say) -> list[Figure]:
+    """2,000 cases of either kind for each repeat."""
+    figures = []
+    with tempfile.TemporaryDirectory(prefix="echelon-mutated-") as folder:
+        seeds = Seeds(Path(folder))
+        for kind in KINDS:
+            tally = measured(seeds, kind, repeat * CASES_OF_A_REPEAT, say)
+            figures += figures_of(kind, tally)
+    return figures
+
+
+def figures_of(kind: str, tally: Tally) -> list[Figure]:
+    """The figures of one kind of cases."""
+    what = f"{tally.cases:,} {kind} mutants"
+    share = f"{tally.good / max(tally.cases, 1):.0%} can be run all the same"
+    found = [
+        Figure(f"{what}, tracebacks", str(tally.faults["traceback"]), f"0 ({share})", tally.faults["traceback"] == 0)
+    ]
+    longest = f"{tally.longest_s:.1f} s"
+    found.append(Figure(f"{what}, the longest", longest, f"{MOST_S:.0f} s", tally.faults["time"] == 0))
+    most = f"{tally.most_bytes / 1e6:.0f} MB"
+    found.append(Figure(f"{what}, the most memory", most, f"{MOST_BYTES / 1e6:.0f} MB", tally.faults["memory"] == 0))
+    words = tally.faults["words"] + tally.faults["form"]
+    found.append(Figure(f"{what}, messages in others' words or without a place", str(words), "0", words == 0))
+    return found
+
+
+class Seeds:
+    """The experiments that are mutated, and a folder with the files that they name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        files = [
+            path for path in sorted(EXPERIMENTS.rglob("*.yaml")) if path.stem != "coflowsim"
+        ]  # its trace takes 0.3 s
+        trace = EXPERIMENTS / "traces" / "shuffles.txt"
+        shutil.copy(trace, folder)
+        shutil.copy(trace, folder / "FB2010-1Hr-150-0.txt")
+        self.texts = [*(path.read_bytes() for path in files), MORE.encode()]
+        more = folder / "more.yaml"
+        more.write_text(MORE)
+        self.trees = [yaml_file.read(path).data for path in (*files, more)]
+
+    def case(self, kind: str, seed: int) -> bytes:
+        """The mutant of a kind and seed."""
+        if kind == "structured":
+            return mutations.structured(self.trees, seed).encode("utf-8", "surrogatepass")
+        return mutations.bytewise(self.texts, seed)
+
+
+def measured(seeds: Seeds, kind: str, cases: int, say: Say) -> Tally:
+    """Read mutants 0 to `cases` - 1 of a kind, by as many children at a time as there are processors."""
+    tally, workers = Tally(), os.cpu_count() or 1
+    for name in policies.names():  # so that no child has to load them
+        policies.load(name)
+    lanes = [_Lane(seeds, kind, iter(range(lane, cases, workers))) for lane in range(workers)]
+    while any(not lane.done for lane in lanes):
+        for lane in lanes:
+            for seed, outcome in lane.step():
+                _count(tally, kind, seed, outcome, say)
+                if tally.cases % 1_000 == 0:
+                    say(f"{kind}: {tally.cases:,} of {cases:,}")
+    return tally
+
+
+def _count(tally: Tally, kind: str, seed: int, outcome: Outcome, say: Say) -> None:
+    tally.cases += 1
+    tally.good += outcome.good
+    if outcome.took_s > max(tally.longest_s, SLOW_S):
+        say(f"{kind} {seed}: took {outcome.took_s:.1f} s, the longest so far")
+    tally.longest_s = max(tally.longest_s, outcome.took_s)
+    tally.most_bytes = max(tally.most_bytes, outcome.memory_bytes)
+    if outcome.fault:
+        tally.faults[outcome.fault] += 1
+        say(f"{kind} {seed}: {outcome.fault}: {outcome.words}")
+
+
+class _Lane:
+    """One child at a time, which reads cases one after the other and says what became of each."""
+
+    def __init__(self, seeds: Seeds, kind: str, numbers: Iterator[int]) -> None:
+        self._seeds, self._kind, self._numbers = seeds, kind, numbers
+        self._child: Any = None
+        self._pipe: Connection | None = None
+        self._waiting: list[int] = []
+        self._asked_s = 0.0
+        self.done = False
+
+    def step(self) -> list[tuple[int, Outcome]]:
+        """Wait a little for the child; what it has found since."""
+        if not self._waiting:
+            self._next_child()
+            return []
+        assert self._pipe is not None
+        try:
+            if self._pipe.poll(0.02):
+                outcome: Outcome = self._pipe.recv()
+                return [self._ended(outcome)]
+        except EOFError:  # killed by a limit of the kernel's
+            return [self._lost(Outcome("memory", "its process was ended", good=False, took_s=0.0, memory_bytes=0))]
+        waited_s = time.monotonic() - self._asked_s
+        if waited_s <= MOST_S + 1:
+            return []
+        return [self._lost(Outcome("time", "never ended", good=False, took_s=waited_s, memory_bytes=0))]
+
+    def _next_child(self) -> None:
+        self._end()
+        self._waiting = list(islice(self._numbers, CASES_OF_A_CHILD))
+        self.done = not self._waiting
+        if not self.done:
+            self._start()
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("fork")
+        self._pipe, theirs = context.Pipe(duplex=False)
+        self._child = context.Process(
+            target=_read_all, args=(self._seeds, self._kind, self._waiting, theirs), daemon=True
+        )
+        self._child.start()
+        theirs.close()
+        self._asked_s = time.monotonic()
+
+    def _ended(self, outcome: Outcome) -> tuple[int, Outcome]:
+        self._asked_s = time.monotonic()
+        return self._waiting.pop(0), outcome
+
+    def _lost(self, outcome: Outcome) -> tuple[int, Outcome]:
+        """The child is given up, and another one goes on behind the case that it failed at."""
+        number = self._waiting.pop(0)
+        self._end()
+        if self._waiting:
+            self._start()
+        return number, outcome
+
+    def _end(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+            self._child.join()
+            self._child = None
+
+
+def _read_all(seeds: Seeds, kind: str, numbers: list[int], pipe: Connection) -> None:
+    """In a child: read the cases, within limits."""
+    os.environ["COFLOW_BENCHMARK"] = str(seeds.folder)
+    base_bytes = _size_bytes("VmSize")
+    resource.setrlimit(resource.RLIMIT_AS, (base_bytes + MOST_BYTES, resource.RLIM_INFINITY))
+    path = seeds.folder / f"case-{os.getpid()}.yaml"
+    for number in numbers:
+        pipe.send(read_case(path, seeds.case(kind, number)))
+    pipe.close()
+    os._exit(0)  # nothing of the parent's is to be tidied up here
+
+
+def read_case(path: Path, content: bytes) -> Outcome:
+    """Write `content` to `path` and read it as `echelon run` does."""
+    path.write_bytes(content)
+    _forget_peak()
+    before_bytes, started_s = _size_bytes("VmRSS"), time.monotonic()
+    fault, words, good = _read(path)
+    took_s = time.monotonic() - started_s
+    memory_bytes = max(_size_bytes("VmHWM") - before_bytes, 0)
+    if not fault and took_s > MOST_S:
+        fault, words = "time", f"took {took_s:.1f} s"
+    return Outcome(fault, words, good, took_s, memory_bytes)
+
+
+def _read(path: Path) -> tuple[str, str, bool]:
+    try:
+        schema.load(path)
+    except InputError as error:
+        return *_judged(path, str(error)), False
+    except MemoryError:
+        return "memory", "needs more than there is", False
+    except BaseException as error:  # noqa: BLE001  (whatever it is, it is what this looks for)
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return "traceback", f"{type(error).__name__}: {str(error)[:200]} ({where.filename}:{where.lineno})", False
+    return "", "", True
+
+
+def _judged(path: Path, message: str) -> tuple[str, str]:
+    """What is wrong with a message: a library's words, no place, lines without end."""
+    heading, *lines = message.split("\n")
+    foreign = FOREIGN.search(message.replace(str(path.parent), ""))
+    if foreign:
+        return "words", f"{foreign[0]!r} in {message[:300]!r}"
+    if not heading.startswith(str(path)) or any(not line.startswith("  ") for line in lines) or len(message) > 100_000:
+        return "form", repr(message[:300])
+    if not all(line.isprintable() for line in (heading, *lines)):
+        return "form", repr(message[:300])
+    return "", ""
+
+
+def _size_bytes(name: str) -> int:
+    """A size in memory of this process, by its name in /proc/self/status."""
+    status = Path("/proc/self/status").read_text()
+    match = re.search(rf"^{name}:\s+(\d+) kB", status, re.MULTILINE)
+    return int(match[1]) * 1024 if match else 0
+
+
+def _forget_peak() -> None:
+    """Let VmHWM begin anew (Linux; man 5 proc, clear_refs)."""
+    Path("/proc/self/clear_refs").write_text("5")
