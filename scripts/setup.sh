@@ -8,6 +8,7 @@
 #   scripts/setup.sh --profile    also PyTorch and transformers, for `echelon profile`
 #   scripts/setup.sh --no-system  skip distribution packages (where you install them by your own means)
 #
+# Python packages are the releases in scripts/lock/, and files of other contents are refused (scripts/lock.sh).
 # PYTHON=/path/to/python3 chooses the interpreter (3.10 or later).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,15 +21,13 @@ for argument in "$@"; do
         --dev) more="$more dev fast" ;;
         --profile) more="$more profile" ;;
         --no-system) with_system=no ;;
-        -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
         *) echo "setup.sh: unknown option '$argument'; see --help" >&2; exit 2 ;;
     esac
 done
 extras="$emulation $more"
 
 SYSTEM_PACKAGES=(ca-certificates ethtool git iproute2 mininet openvswitch-switch python3 python3-venv tcpdump util-linux)
-UV='uv>=0.5'
-
 say() { printf 'setup: %s\n' "$*"; }
 
 install_system_packages() {
@@ -77,8 +76,8 @@ find_python() {
     return 1
 }
 
-# Makes .venv, with a pip that knows --build-constraint (25.3 is the first) and, where there is one, uv. The pip that
-# Python brings along does so from its wheel: installing that one first, only to replace it, takes twice as long.
+# Makes .venv, with a pip that knows --build-constraint (25.3 is the first) and uv. The pip that Python brings along does
+# so from its wheel: installing that one first, only to replace it, takes twice as long.
 make_environment() {
     local python wheel
     python=$(find_python)
@@ -86,8 +85,8 @@ make_environment() {
     "$python" -m venv --without-pip .venv
     wheel=$(bundled_pip)
     [ -n "$wheel" ] || .venv/bin/python -m ensurepip >/dev/null
-    set -- env PYTHONPATH="$wheel" .venv/bin/python -m pip install --quiet --disable-pip-version-check 'pip>=25.3'
-    "$@" "$UV" || "$@"
+    env PYTHONPATH="$wheel" .venv/bin/python -m pip install --quiet --disable-pip-version-check \
+        --require-hashes -r scripts/lock/tools.txt
 }
 
 # Prints where the wheel of pip is that ensurepip would install; nothing if that cannot be told.
@@ -103,7 +102,7 @@ PYTHON
 
 # with_uv ARGUMENT...: installs as pip would, from where pip is told to, in a third of the time; compiles as pip does.
 with_uv() {
-    [ -x .venv/bin/uv ] || .venv/bin/pip install --quiet "$UV" || return
+    [ -x .venv/bin/uv ] || .venv/bin/pip install --quiet --require-hashes -r scripts/lock/tools.txt || return
     local settings
     settings=$(.venv/bin/pip config list)
     UV_DEFAULT_INDEX=$(pip_setting index-url) UV_INDEX=$(pip_setting extra-index-url) \
@@ -118,23 +117,31 @@ pip_setting() {
 }
 
 install_python_packages() {
-    local stamp=.venv/.installed fingerprint wanted
-    fingerprint=$(cat setup.py scripts/build-constraints.txt | cksum)
+    local stamp=.venv/.installed fingerprint extra
+    fingerprint=$(cat setup.py scripts/lock/*.txt | cksum)
     if all_installed; then return; fi
     # What was installed before stays, and is brought up to date with the rest.
     [ ! -f "$stamp" ] || extras="$extras $(sed 1d "$stamp" | tr '\n' ' ')"
     # shellcheck disable=SC2086 # words, on purpose
     extras=$(printf '%s\n' $extras | sort -u)
-    wanted=$(printf '%s' "$extras" | tr '\n' ',')
     [ -x .venv/bin/pip ] || make_environment
-    say "installing Python packages (${wanted:-for simulation})"
-    # --build-constraint is what keeps ryu 4.34 buildable.
-    set -- --quiet --build-constraint scripts/build-constraints.txt -e ".${wanted:+[$wanted]}"
+    say "installing Python packages ($(printf '%s' "${extras:-for simulation}" | tr '\n' ' '))"
+    set -- --require-hashes -r scripts/lock/base.txt
+    for extra in $extras; do set -- "$@" -r "scripts/lock/$extra.txt"; done
+    install_from_lock "$@"
+    # The project itself, of which nothing is packed; all that it needs is there.
+    install_from_lock --no-deps -e .
+    printf '%s\n' "$fingerprint" "$extras" >"$stamp"
+}
+
+# install_from_lock ARGUMENT...: by uv, or where that cannot by pip. What has no wheel is built with what
+# scripts/lock/build.txt names: ryu 4.34 does not build with newer releases.
+install_from_lock() {
+    set -- --quiet --build-constraint scripts/lock/build.txt "$@"
     if ! with_uv "$@"; then
         say "uv could not; installing with pip"
         .venv/bin/pip install "$@"
     fi
-    printf '%s\n' "$fingerprint" "$extras" >"$stamp"
 }
 
 # Whoever may not write beside the sources, or is told not to (PYTHONDONTWRITEBYTECODE), would otherwise translate

@@ -193,7 +193,7 @@ def test_commands_and_options_that_are_named_are_there(page):
 def test_scripts_know_the_options_that_are_named(page):
     for line in code(read(page)):
         found = words(line)
-        if found and found[0].removeprefix("./").startswith("scripts/"):
+        if found and re.fullmatch(r"(\./)?scripts/[\w-]+\.sh", found[0]):
             script = read(found[0].removeprefix("./"))
             for option in (word for word in found[1:] if word.startswith("--")):
                 assert f"{option})" in script, f"{page}: {found[0]} has no option {option}"

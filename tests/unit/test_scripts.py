@@ -35,7 +35,7 @@ def test_shellcheck_finds_nothing():
 
 
 @pytest.mark.parametrize(
-    "script", ["./run.sh", *(f"scripts/{n}.sh" for n in ("setup", "vagrant-test", "clean-root-test"))]
+    "script", ["./run.sh", *(f"scripts/{n}.sh" for n in ("setup", "lock", "audit", "vagrant-test", "clean-root-test"))]
 )
 def test_help_is_its_own_header_and_changes_nothing(script):
     done = run(script, "--help")
@@ -45,7 +45,7 @@ def test_help_is_its_own_header_and_changes_nothing(script):
     assert "#" not in done.stdout
 
 
-@pytest.mark.parametrize("script", ["setup.sh", "vagrant-test.sh"])
+@pytest.mark.parametrize("script", ["setup.sh", "lock.sh", "vagrant-test.sh"])
 def test_an_unknown_option_is_named(script):
     done = run(f"scripts/{script}", "--fast")
     assert done.returncode == 2
@@ -65,6 +65,43 @@ def test_the_guest_test_runs_an_experiment_that_is_shipped():
     named = set(re.findall(r"experiments/[\w-]+\.yaml", (ROOT / "scripts" / "vagrant-test.sh").read_text()))
     assert named == {"experiments/smoke.yaml"}
     assert YAML(typ="safe", pure=True).load((ROOT / "experiments" / "smoke.yaml").read_text())["name"] == "smoke"
+
+
+@pytest.fixture
+def audit(tmp_path):
+    """scripts/audit.sh over two files, with a pip-audit that does as it is told: call it with a shell's words."""
+    for folder in ("scripts/lock", ".venv/bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in ("base", "dev"):
+        (tmp_path / "scripts" / "lock" / f"{name}.txt").write_text("")
+    shutil.copy(ROOT / "scripts" / "audit.sh", tmp_path / "scripts")
+
+    def run_with(words):
+        tool = tmp_path / ".venv" / "bin" / "pip-audit"
+        if words is not None:
+            tool.write_text(f"#!/usr/bin/env bash\n{words}\n")
+            tool.chmod(0o755)
+        return run(str(tmp_path / "scripts" / "audit.sh"))
+
+    return run_with
+
+
+def test_an_audit_says_what_it_found(audit):
+    clean = audit('echo "No known vulnerabilities found"')
+    assert (clean.returncode, clean.stderr) == (0, "")
+    assert clean.stdout.count("No known vulnerabilities found") == 2
+    found = audit('case "$*" in *dev.txt) echo "Found 1 known vulnerability in 1 package"; exit 1;; esac')
+    assert found.returncode == 1
+    assert "dev.txt: Found 1 known vulnerability" in found.stdout
+
+
+@pytest.mark.parametrize("words", ['echo "ERROR: ConnectionError: unreachable" >&2; exit 1', None])
+def test_an_audit_that_could_not_be_made_is_not_taken_for_a_clean_one(audit, words):
+    done = audit(words)
+    assert done.returncode == 2
+    assert (
+        "was not audited: ERROR: ConnectionError: unreachable" if words else "run scripts/setup.sh --dev"
+    ) in done.stderr
 
 
 @pytest.fixture
