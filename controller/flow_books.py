@@ -30,7 +30,7 @@ from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.scheduling.state import SchedulerState
 from echelonflow.wire.classes import DATA_CLASSES, dscp_of_class
-from echelonflow.wire.declare import DATA_PORT
+from echelonflow.wire.declare import DATA_PORT, MAX_FLOWS
 from echelonflow.wire.messages import (
     Decide,
     Declare,
@@ -115,8 +115,11 @@ class FlowBooks:
         self._connections: dict[tuple[str, int, str, int], tuple[str, str]] = {}
         self._marks: dict[tuple[str, str], int] = {}
         self._declarers: dict[str, int] = {}
-        self._early: dict[tuple[str, str], dict[int, float]] = {}
-        """Ends that were told again before the release: of each flow those of the latest iterations."""
+        self._early: dict[tuple[str, str], dict[int, tuple[str, float]]] = {}
+        """Ends that were told again before the release, or before the flow was even declared: by which host, and when.
+
+        Of each flow those of the latest iterations.
+        """
         self._sent: dict[tuple[str, str], dict[int, tuple[int, float]]] = {}
         """By whom and when flows were released that are told to be sent, where their end is yet to be told; the same."""
         self._pending = Pending()
@@ -211,14 +214,15 @@ class FlowBooks:
             return []
         if key in self._flows:
             return self._told_again(key, client)
-        early_s = self._early.get((message.job, message.flow), {}).pop(message.iteration, None)
-        size_bytes = self._state.declaration(message.job, message.flow).size_bytes
-        if early_s is None and message.dscp is None and message.sent_bytes >= size_bytes:
+        declared = self._state.declaration(message.job, message.flow)
+        by, early_s = self._early.get((message.job, message.flow), {}).pop(message.iteration, ("", 0.0))
+        ended = by == declared.dst_host
+        if not ended and message.dscp is None and message.sent_bytes >= declared.size_bytes:
             # Nothing is to be decided for it, and its receiver knows best when it ended.
             _keep_latest(self._sent, key, (client, release_s))
             return []
         self._release(key, client, release_s, now_s)
-        if early_s is not None:
+        if ended:
             self._end(key, early_s)
             return []
         flow = self._flows[key]
@@ -239,8 +243,11 @@ class FlowBooks:
         return [SendTo(client, Decide((setting,)))]
 
     def finish_again(self, message: Finish | FinishAgain, host: str, finish_s: float) -> None:
-        """An end that may be known, or of which the release is not known yet."""
-        self._check_host(message, host, "dst_host")
+        """An end that may be known, or of which neither the release nor the flow is known yet."""
+        if self._state.is_declared(message.job, message.flow):
+            self._check_host(message, host, "dst_host")
+        elif len(self._early) >= MAX_FLOWS:
+            raise InputError(f"finish of flow {message.flow!r}: {MAX_FLOWS} flows have ended that nobody declared")
         key = (message.job, message.iteration, message.flow)
         sent = self._sent.get((message.job, message.flow), {}).pop(message.iteration, None)
         if sent is not None:
@@ -248,7 +255,7 @@ class FlowBooks:
         if key in self._flows:
             self._end(key, finish_s)
         elif message.iteration > self._finished.get((message.job, message.flow), -1):
-            _keep_latest(self._early, key, finish_s)
+            _keep_latest(self._early, key, (host, finish_s))
 
     def _check_host(
         self, message: Release | ReleaseAgain | Progress | Finish | FinishAgain, host: str, end: str

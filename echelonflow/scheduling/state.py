@@ -249,6 +249,10 @@ class SchedulerState:
         slots: Ints = self._in_order.copy()
         return slots
 
+    def is_declared(self, job: str, flow: str) -> bool:
+        """Whether a flow is known."""
+        return (job, flow) in self._declared
+
     def declaration(self, job: str, flow: str) -> FlowDeclaration:
         """What was declared of a flow (InputError if nothing was)."""
         return self._info((job, 0, flow)).declaration

@@ -52,14 +52,15 @@ RESUMED = Begin("run0", "by-id", "priority", 2, "/decisions", ZERO)
 LOWEST = dscp_of_class(7)
 
 
-def follower(network, *, begun: bool = True) -> Coordinator:
+def follower(network, *, begun: bool = True, declared: bool = True) -> Coordinator:
     """A coordinator that was started in mid-run, with its runner, its agents and what they declare."""
     ticks = iter(range(10**6))
     coordinator = Coordinator(KnownFabric(network), load_policy, clock=lambda: next(ticks) * 1e-3, keep_rules=True)
     connect_switches(coordinator, network)
     if begun:
         say(coordinator, (RUNNER, Hello("runner", "")), (RUNNER, RESUMED))
-        say(coordinator, (A, Hello("a", "h1")), (A, GROUP), (B, Hello("b", "h3")))
+        say(coordinator, (A, Hello("a", "h1")), (B, Hello("b", "h3")))
+        say(coordinator, *([(A, GROUP)] if declared else []))
     return coordinator
 
 
@@ -154,6 +155,14 @@ class TestTellingAgain:
                 getattr(getattr(now, table), name).tolist()
             )
         assert (was.release_s + (-zero_s)).tolist() == pytest.approx((now.release_s + ZERO).tolist())
+
+    def test_a_receiver_may_be_back_before_the_sender_has_declared(self, network):
+        coordinator = follower(network, declared=False)
+        told = [(B, FinishAgain("job", "x0", 0, NOW)), (B, FinishAgain("job", "x1", 0, NOW))]
+        assert not faults(say(coordinator, *told, (A, FinishAgain("job", "x1", 0, NOW))))  # the last one is a lie
+        say(coordinator, (A, GROUP), (A, again("x0", sent_bytes=10**6)), (A, again("x1")))
+        (group,) = coordinator.groups()
+        assert [f.flow for f in group.in_flight] == ["x1"]
 
     def test_a_flow_that_is_sent_is_not_decided_on_while_its_end_is_yet_to_be_told(self, network):
         coordinator = follower(network)
