@@ -11,6 +11,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from controller.asking import ask
@@ -27,10 +28,28 @@ from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
 
 
+@dataclass(frozen=True)
+class Replayed:
+    """What follows from a log of events; `complete` where it goes to the end of its run."""
+
+    decisions: list[DecisionRecord]
+    complete: bool
+
+    def of_these(self, recorded: Sequence[DecisionRecord]) -> Sequence[DecisionRecord]:
+        """The recorded decisions that can be compared: a controller that was killed has not written its last events."""
+        return recorded if self.complete else recorded[: len(self.decisions)]
+
+
 def replay(path: Path) -> list[DecisionRecord]:
     """The decisions that follow from a log of events, up to the end of its run (InputError for what is no log)."""
+    return replay_all(path).decisions
+
+
+def replay_all(path: Path) -> Replayed:
+    """The same, and whether the log goes so far."""
     opening, logged = read(path)
-    return _Replay(opening).through(logged)
+    again = _Replay(opening)
+    return Replayed(again.through(logged), again.over)
 
 
 def difference(recorded: Sequence[DecisionRecord], replayed: Sequence[DecisionRecord]) -> str | None:
@@ -56,13 +75,14 @@ class _Replay:
         fabric = KnownFabric(network) if opening.addresses is None else LearnedFabric(network, opening.addresses)
         self._coordinator = Coordinator(fabric, _load, lambda: math.nan, opening.questions_asked)
         self._decisions: list[DecisionRecord] = []
-        self._over = False
+        self.over = False
+        """Whether the run has ended."""
 
     def through(self, logged: Iterable[Handled]) -> list[DecisionRecord]:
         """Handle events in turn until the run is over; returns its decisions."""
         ahead = itertools.chain(logged, [None])
         for now, after in itertools.pairwise(ahead):
-            if now is None or self._over:
+            if now is None or self.over:
                 break
             # An order that was refused then is refused again.
             with contextlib.suppress(EchelonError):
@@ -77,7 +97,7 @@ class _Replay:
         if isinstance(instruction, LogDecision):
             self._decisions.append(instruction.record)
         elif isinstance(instruction, CloseLog):
-            self._over = True
+            self.over = True
         elif isinstance(instruction, AskPolicy):
             question = instruction.question
             # What took too long then need not now: a failure is in the log, and comes next.

@@ -18,19 +18,20 @@ def replay(
 
     Nothing is emulated. Each run of an emulation keeps every event that reached its coordinator. From those, all
     decisions follow: snapshots, settings and marks are compared bit by bit, measured durations are not. The answers of
-    your own policy files are taken from the record. Exit code 0: all equal, 1: a run differs.
+    your own policy files are taken from the record. Of a controller that was killed, as planned, decisions are compared
+    as far as its events were written. Exit code 0: all equal, 1: a run differs.
     """
-    from controller.replay_log import difference
-    from controller.replay_log import replay as decisions_of
+    from controller.replay_log import difference, replay_all
     from echelonflow.records.decisions import read_decisions
 
     same = True
     for files in _recorded(folder):
-        replayed = decisions_of(files.events)
-        found = difference(read_decisions(files.decisions), replayed)
+        replayed, recorded = replay_all(files.events), read_decisions(files.decisions)
+        found = difference(replayed.of_these(recorded), replayed.decisions)
         same = same and found is None
-        words = f"{len(replayed)} decisions, all equal" if found is None else f"differs: {found}"
-        typer.echo(f"{files.root.name}: {words}")
+        words = f"{len(replayed.decisions)} decisions, all equal" if found is None else f"differs: {found}"
+        cut = "" if replayed.complete else f" (of {len(recorded)}: its controller was killed)"
+        typer.echo(f"{_name(files)}: {words}{cut}")
     if not same:
         raise typer.Exit(EXIT_FAILED)
 
@@ -38,12 +39,18 @@ def replay(
 def _recorded(folder: Path) -> list[RunFiles]:
     """The runs whose events were recorded (InputError where there is none)."""
     runs = [RunFiles(folder), *(RunFiles(raw) for raw in sorted((folder / "raw").glob("*")))]
-    found = [files for files in runs if files.events.exists()]
+    parts = [part for run in runs for part in (run, *run.restarts())]
+    found = [files for files in parts if files.events.exists()]
     if not found:
         raise InputError(
             f"{folder}: holds no events.jsonl; emulated runs have one each, older ones and simulations none"
         )
     return found
+
+
+def _name(files: RunFiles) -> str:
+    root = files.root
+    return f"{root.parent.name}/{root.name}" if root.name.startswith("restart-") else root.name
 
 
 def register(app: typer.Typer) -> None:

@@ -275,3 +275,31 @@ def test_a_difference_is_named(world, network, tmp_path):
         f"decision 4 at {was[3].time_s:.6f} s: digest was {was[3].digest}, is 00 when replayed"
     )
     assert replay_log.difference(was, was[:-1]) == f"{len(was)} decisions were recorded, {len(was) - 1} replayed"
+
+
+def test_what_a_killed_controller_had_written_is_compared_as_far_as_it_goes(world, network, tmp_path):
+    folder = tmp_path / "killed"
+    folder.mkdir()
+    world.say(RUNNER, Hello("runner", ""))
+    run(world, network, folder, "echelonflow", "priority")
+    events = RunFiles(folder).events
+    whole = replay_log.replay_all(events)
+    assert whole.complete
+    content = events.read_bytes()
+    events.write_bytes(content[: len(content) * 2 // 3])  # in the middle of a line
+    cut, was = replay_log.replay_all(events), read_decisions(RunFiles(folder).decisions)
+    assert not cut.complete
+    assert 10 < len(cut.decisions) < len(was)
+    assert replay_log.difference(cut.of_these(was), cut.decisions) is None
+
+
+def test_events_do_not_wait_long_for_the_disk(world, network, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    world.say(RUNNER, Hello("runner", ""))
+    seen = []
+    run(
+        world, network, folder, "fair", "priority",
+        in_mid_run=lambda: seen.append(len(replay_log.replay_all(RunFiles(folder).events).decisions)),
+    )  # fmt: skip
+    assert seen[0] > 5
