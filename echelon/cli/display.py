@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Mapping
@@ -83,7 +84,8 @@ class Display:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.__exit__(kind, error, trace)
+        with contextlib.suppress(OSError):  # a terminal that has gone
+            self._bar.__exit__(kind, error, trace)
 
     def __call__(self, report: Progress) -> None:
         if isinstance(report, Running):
@@ -99,7 +101,8 @@ class Display:
 
     def _say(self, words: str) -> None:
         at = f"[{time.monotonic() - self._started_s:6.1f} s]"
-        self._console.print(f"{at} {self._experiment.name}: {words}", highlight=False, markup=False, soft_wrap=True)
+        with contextlib.suppress(OSError):  # nobody reads it any more, and the experiment goes on
+            self._console.print(f"{at} {self._experiment.name}: {words}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _left(now: Running) -> str:

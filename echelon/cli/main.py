@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,8 +11,9 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from echelon.cli import bound, controller, convert, machine, replay
-from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INVALID, EXIT_VALID, EchelonError, InputError
+from echelon.cli import bound, controller, convert, machine, replay, run
+from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, EchelonError, InputError
+from echelonflow.files import refusal
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -20,7 +21,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Emulate and simulate distributed training on a shared network under swappable flow schedulers.\n\n"
-    "Exit codes: 0 valid, 1 failed, 2 bad input, 3 finished but invalid (the emulation broke its own limits).",
+    "Exit codes: 0 valid, 1 failed (the experiment, or one of its runs), 2 bad input, 3 finished but invalid (the emulation "
+    "broke its own limits), 130 interrupted.",
 )
 
 
@@ -45,68 +47,12 @@ def main_options(
     """What holds for every command."""
 
 
+run.register(app)
 machine.register(app)
 controller.register(app)
 bound.register(app)
 convert.register(app)
 replay.register(app)
-
-
-@app.command()
-def run(
-    files: Annotated[list[Path], typer.Argument(help="Experiment files (YAML), run one after the other.")],
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(help="Policy with options, e.g. 'coflow(grouping=group)'. Repeatable; replaces the file's."),
-    ] = None,
-    repeat: Annotated[int | None, typer.Option(min=1, help="Runs of each policy; replaces the file's.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of all random choices.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="New folder for the results (default results/runs/<time>-<name>).")
-    ] = None,
-    backend: Annotated[
-        Literal["emulation", "fluid"],
-        typer.Option(help="emulation: real packets, needs root and Open vSwitch. fluid: simulation, needs nothing."),
-    ] = "emulation",
-    datapath: Annotated[
-        Literal["auto", "kernel", "userspace"] | None,
-        typer.Option(help="Open vSwitch's datapath (auto: the kernel's where there is one); replaces the file's."),
-    ] = None,
-    framework: Annotated[
-        Literal["ryu", "os-ken"] | None, typer.Option(help="The controller's framework; replaces the file's (ryu).")
-    ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say every step, and how jobs were scaled.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print summary.json instead of the table.")] = False,
-) -> None:
-    """Run experiments and print what came out.
-
-    Each FILE names a network, training jobs and policies. Every policy replays the same jobs; packets
-    are captured, and iteration time, exposed communication and tardiness are measured, beside the fluid
-    simulation's prediction. The folder printed at the end holds report.html, CSV tables and captures.
-    """
-    from echelon.cli.display import Display
-    from echelon.experiment import schema
-    from echelon.running import runner
-    from results.analysis.columns import to_json
-    from results.report.table import summary_table
-
-    if out is not None and len(files) > 1:
-        raise InputError("--out names one folder; give one experiment file with it")
-    emulation = {k: v for k, v in (("datapath", datapath), ("framework", framework)) if v is not None} or None
-    override = {"policies": policy, "repeats": repeat, "seed": seed, "emulation": emulation}
-    experiments = [schema.load(path, {k: v for k, v in override.items() if v is not None}) for path in files]
-    worst = EXIT_VALID
-    for experiment in experiments:
-        root = out or runner.default_folder(experiment)
-        with Display(experiment, Console(stderr=True), verbose=verbose) as display:
-            code, summary = runner.run(experiment, root, backend, display)
-        if as_json:
-            typer.echo(json.dumps({"folder": str(root), **to_json(summary)}))
-        else:
-            typer.echo(summary_table(summary))
-            typer.echo(f"\nreport: {root / 'report.html'}")
-        worst = _worse(worst, code)
-    raise typer.Exit(worst)
 
 
 @app.command()
@@ -210,24 +156,34 @@ def bench(
     raise typer.Exit(run_benchmarks(names or [], repeat, out, Console(), only or []))
 
 
-def _worse(a: int, b: int) -> int:
-    """The exit code that matters more: failed, then bad input, then invalid, then valid."""
-    order = [EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INVALID, EXIT_VALID]
-    return min(a, b, key=order.index)
-
-
 def main() -> None:
     """Entry point: errors meant for the user are printed in one message, without a traceback."""
     try:
-        sys.exit(app(standalone_mode=False))
+        code = app(standalone_mode=False)
+        sys.stdout.flush()  # a disk that is full, or a pipe that nobody reads, is found out here and not at the very end
     except EchelonError as error:
-        print(f"echelon: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _complain(str(error))
+        code = error.exit_code
     except KeyboardInterrupt:
-        print("echelon: interrupted", file=sys.stderr)
-        sys.exit(EXIT_FAILED)
+        _complain("interrupted")
+        code = EXIT_INTERRUPTED
+    except BrokenPipeError:  # whoever read what is printed has enough, such as `head`
+        sys.stdout = None
+        code = EXIT_FAILED
+    except OSError as error:
+        _complain(refusal(error))
+        code = EXIT_FAILED
+    except MemoryError:
+        _complain("there is not enough memory for this; end other programs, or make the experiment smaller")
+        code = EXIT_FAILED
     except Exception as error:
-        if hasattr(error, "show") and hasattr(error, "exit_code"):  # a usage error of the command line
-            error.show()
-            sys.exit(EXIT_BAD_INPUT)
-        raise
+        if not (hasattr(error, "show") and hasattr(error, "exit_code")):
+            raise
+        error.show()  # a usage error of the command line
+        code = EXIT_BAD_INPUT
+    sys.exit(code)
+
+
+def _complain(words: str) -> None:
+    with contextlib.suppress(OSError):  # of a terminal that has gone
+        print(f"echelon: {words}", file=sys.stderr, flush=True)

@@ -10,8 +10,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
 from echelon.experiment.schema import Experiment
-from echelonflow.records.manifest import Manifest, TraceFacts
+from echelonflow.records.folder import policy_labels
+from echelonflow.records.manifest import Manifest, Resumption, TraceFacts
 from echelonflow.records.placed_job import PlacedJob
 
 _PACKAGES = ("numpy", "scipy", "mininet", "ryu", "os-ken", "eventlet", "scapy", "matplotlib")
@@ -25,10 +28,12 @@ def manifest(experiment: Experiment, backend: Literal["emulation", "fluid"], mac
         name=experiment.name,
         title=experiment.title,
         backend=backend,
-        started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        started=_now(),
         experiment_file=experiment.path.name,
         experiment=experiment.source,
+        experiment_folder=str(experiment.path.parent.absolute()),
         policies=experiment.policies,
+        labels=policy_labels(experiment.policies),
         repeats=experiment.repeats,
         seed=experiment.seed,
         time_unit_s=experiment.time_unit_s,
@@ -45,6 +50,15 @@ def manifest(experiment: Experiment, backend: Literal["emulation", "fluid"], mac
         versions=versions(),
         machine={"cpus": os.cpu_count(), **machine},
     )
+
+
+def resumed(earlier: Manifest) -> Manifest:
+    """The manifest of an experiment that goes on now."""
+    return msgspec.structs.replace(earlier, resumed=(*earlier.resumed, Resumption(_now(), git_revision())))
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def versions() -> dict[str, str]:

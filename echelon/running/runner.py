@@ -1,66 +1,36 @@
-"""Carries out a checked experiment: prediction, emulation in a private world, analysis."""
+"""Carries out a checked experiment: prediction, emulation in private worlds or simulation, analysis."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import random
-import signal
-import subprocess
-import time
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from echelon.experiment.schema import Experiment
-from echelon.running import capacity
-from echelon.running.manifest import manifest
-from echelonflow.child_process import module_argv
-from echelonflow.errors import EXIT_FAILED, EXIT_INVALID, EXIT_VALID, InputError, RunError
-from echelonflow.model.coflow_trace import CoflowTrace, TraceRecord
+from echelon.running import capacity, place, resuming, simulated, space, worlds
+from echelon.running.manifest import manifest, resumed
+from echelon.running.resuming import Begun
+from echelon.running.simulated import predict
+from echelonflow.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_INVALID, EXIT_VALID, InputError, StorageError
+from echelonflow.files import write_whole
 from echelonflow.model.network import Network
 from echelonflow.model.units import parse_duration_s
-from echelonflow.records.assignment import AssignedRun, Assignment, write_assignment
+from echelonflow.records.assignment import AssignedRun, Assignment
 from echelonflow.records.calibration import Calibration, read_calibration
-from echelonflow.records.coflow_runs import write_coflow_runs
 from echelonflow.records.folder import RunFolder, policy_labels, run_label
 from echelonflow.records.manifest import write_manifest
+from echelonflow.records.outcome import INTERRUPTED, read_outcome
 from echelonflow.records.placed_job import PlacedJob
-from echelonflow.records.progress import (
-    Analysing,
-    Broke,
-    Done,
-    Failed,
-    Interrupted,
-    Invalid,
-    Predicting,
-    Report,
-    Simulating,
-    Warned,
-    parse_progress,
-)
+from echelonflow.records.progress import Analysing, Done, Interrupted, Predicting, Report, Warned
 from echelonflow.records.run_record import RunRecord
 from echelonflow.records.runs import save_runs
-from echelonflow.scheduling import policies
 from results.folder import Summary, analyse
-from simulator.fluid import simulate
-from simulator.trace import simulate_trace
 from traffic.agent.plan import check_observable
 
+__all__ = ["INTERRUPTED", "Backend", "exit_code", "only_build", "predict", "resume", "run"]
+
 Backend = Literal["emulation", "fluid"]
-INTERRUPTED = "interrupted"
-"""What failure.txt says of an experiment that was interrupted."""
-_SAY_EVERY_S = 1.0
-
-
-def default_folder(experiment: Experiment, parent: Path = Path("results/runs")) -> Path:
-    """results/runs/<time>-<name>, not yet existing."""
-    stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    folder, n = parent / f"{stamp}-{experiment.name}", 1
-    while folder.exists():
-        n += 1
-        folder = parent / f"{stamp}-{experiment.name}-{n}"
-    return folder
 
 
 def run(
@@ -68,40 +38,111 @@ def run(
 ) -> tuple[int, Summary]:
     """Run `experiment` into the new folder `root`; returns the exit code and what was found.
 
-    Raises InputError before anything is started if a policy cannot do its work on these jobs, the folder
-    is in use, or this machine cannot emulate.
+    Raises InputError, and leaves no folder, if a policy cannot do its work on these jobs, the folder is in use, or this
+    machine cannot emulate. What fails later is in the folder and in the exit code, and what was finished is analysed.
     """
-    if experiment.trace is not None:
-        return _run_trace(experiment, experiment.trace, root, backend, report, pictures=pictures)
-    if backend == "emulation":
-        for job in experiment.jobs:
-            check_observable(job)
-    report(Predicting())
-    predictions = {name: predict(experiment, name) for name in experiment.policies}
-    machine: dict[str, Any] = {}
-    if backend == "emulation":
-        from testbed import preflight
+    return _Order(experiment, root, backend, report, None, pictures).carry_out()
 
+
+def resume(begun: Begun, report: Report, *, pictures: bool = True) -> tuple[int, Summary]:
+    """Go on with an experiment where it stopped: what is finished is kept, what failed or is missing is done.
+
+    Returns the exit code and what was found, as `run` does.
+    """
+    changed = resuming.changes(begun.manifest)
+    if changed is not None:
+        report(Warned(changed))
+    return _Order(begun.experiment, begun.root, begun.manifest.backend, report, begun, pictures).carry_out()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Order:
+    """What is to be done, and where; `begun` is None for an experiment that is new."""
+
+    experiment: Experiment
+    root: Path
+    backend: Backend
+    report: Report
+    begun: Begun | None
+    pictures: bool
+
+    def carry_out(self) -> tuple[int, Summary]:
+        experiment = self.experiment
+        if self.backend == "emulation":
+            if experiment.trace is not None:
+                raise InputError(
+                    f"{experiment.path}: a trace of Coflows ({experiment.trace.flows} flows) is simulated, not emulated; "
+                    "add --backend fluid, or describe the jobs behind it by a paradigm"
+                )
+            for job in experiment.jobs:
+                check_observable(job)
+            self.report(Predicting())
+            predictions = {name: predict(experiment, name) for name in experiment.policies}
+            with place.opened(self.root, again=self.begun is not None) as folder:
+                return self._analysed(folder, self._emulate(folder, predictions))
+        with place.opened(self.root, again=self.begun is not None) as folder:
+            return self._analysed(folder, self._simulate(folder))
+
+    def _begin(self, folder: RunFolder, machine: dict[str, Any]) -> None:
+        """The manifest first: what has none was never begun."""
+        if self.begun is None:
+            write_manifest(folder.manifest, manifest(self.experiment, self.backend, machine))
+        else:
+            write_manifest(folder.manifest, resumed(self.begun.manifest))
+            folder.failure.unlink(missing_ok=True)
+            place.remove_parts_of_files(folder)
+        place.make_parts(folder)
+
+    def _simulate(self, folder: RunFolder) -> str | None:
+        self._begin(folder, {})
+        if self.experiment.trace is not None:
+            return simulated.simulate_coflows(self.experiment, self.experiment.trace, folder, self.report)
+        return simulated.simulate_jobs(self.experiment, folder, self.report)
+
+    def _emulate(self, folder: RunFolder, predictions: dict[str, RunRecord]) -> str | None:
+        """Emulate the runs that are not finished; returns None, or why not all were tried."""
+        from testbed import preflight, world
+
+        all_runs = runs_of(self.experiment, predictions)
+        runs = all_runs if self.begun is None else resuming.left(all_runs, folder)
+        if not runs:
+            self._begin(folder, {})
+            return None
         preflight.require()
-        machine = preflight.machine_facts()
-        too_much = capacity.warning(experiment.network, capacity.recall(capacity.store()))
-        if too_much is not None:
-            report(Warned(too_much))
-    folder = _create(root)
-    write_manifest(folder.manifest, manifest(experiment, backend, machine))
-    save_runs(folder.prediction, list(predictions.values()))
-    if backend == "fluid":
-        save_runs(folder.simulated_runs, list(predictions.values()))
-        return EXIT_VALID, analyse(folder.root, pictures=pictures)
-    failure = _emulate(experiment, folder, predictions, report)
-    if failure is not None:
-        folder.failure.write_text(failure + "\n")
-    report(Analysing())
-    allowed = _allowing_for_bursts(experiment, read_calibration(folder.calibration))
-    if allowed is not experiment:
-        save_runs(folder.prediction, [predict(allowed, name) for name in allowed.policies])
-    summary = analyse(folder.root, pictures=pictures)
-    return exit_code(folder.root, summary), summary
+        assignment = _assignment(self.experiment, runs, before=len(all_runs) - len(runs))
+        for words in (
+            capacity.warning(self.experiment.network, capacity.recall(capacity.store())),
+            space.warning(folder.root, assignment.run_bytes, len(runs)),
+        ):
+            if words is not None:
+                self.report(Warned(words))
+        with world.machine_lock():
+            self._begin(folder, preflight.machine_facts())
+            resuming.discard(runs, self.experiment.network.hosts, folder)
+            save_runs(folder.prediction, list(predictions.values()))
+            return worlds.emulate(assignment, folder, self.report)
+
+    def _analysed(self, folder: RunFolder, failure: str | None) -> tuple[int, Summary]:
+        """Note why the experiment ended early, if it did, and make tables, pictures and the report of what there is."""
+        if failure is not None:
+            try:
+                write_whole(folder.failure, failure + "\n")
+            except StorageError as error:  # whoever started us hears of both all the same
+                self.report(Warned(f"{error} (it was to say: {failure})"))
+        if self.backend == "emulation":
+            self.report(Analysing())
+            allowed = _allowing_for_bursts(self.experiment, _calibration(folder))
+            if allowed is not self.experiment:
+                save_runs(folder.prediction, [predict(allowed, name) for name in allowed.policies])
+        summary = analyse(folder.root, pictures=self.pictures)
+        return exit_code(folder.root, summary), summary
+
+
+def _calibration(folder: RunFolder) -> Calibration | None:
+    try:
+        return read_calibration(folder.calibration)
+    except InputError:  # the analysis names it
+        return None
 
 
 def _allowing_for_bursts(experiment: Experiment, calibration: Calibration | None) -> Experiment:
@@ -116,71 +157,24 @@ def _allowing_for_bursts(experiment: Experiment, calibration: Calibration | None
 
 
 def exit_code(root: Path, summary: Summary) -> int:
-    """Exit code that belongs to a finished run folder."""
-    if RunFolder(root).failure.exists():
+    """Exit code that belongs to a run folder: interrupted, failed (in a run or altogether), invalid, or valid."""
+    folder = RunFolder(root)
+    if folder.failure.exists():
+        interrupted = folder.failure.read_text(encoding="utf-8", errors="replace").strip() == INTERRUPTED
+        return EXIT_INTERRUPTED if interrupted else EXIT_FAILED
+    if any(_failed(run.outcome) for run in folder.runs()):
         return EXIT_FAILED
     return EXIT_VALID if summary.valid else EXIT_INVALID
 
 
-def predict(experiment: Experiment, policy: str) -> RunRecord:
-    """The fluid simulation of the experiment under one policy.
-
-    PolicyError if it fails, or if a user's policy file thinks for longer than the controller would let it.
-    """
-    with contextlib.closing(policies.load(policy)) as loaded:
-        return simulate(
-            experiment.jobs, experiment.network, loaded, realism=experiment.realism, faults=experiment.faults
-        )
-
-
-def _run_trace(
-    experiment: Experiment, trace: CoflowTrace, root: Path, backend: Backend, report: Report, *, pictures: bool
-) -> tuple[int, Summary]:
-    """Simulate the experiment's Coflows under every policy, once: nothing in it is random."""
-    if backend != "fluid":
-        raise InputError(
-            f"{experiment.path}: a trace of Coflows ({trace.flows} flows) is simulated, not emulated; "
-            "add --backend fluid, or describe the jobs behind it by a paradigm"
-        )
-    records = [_simulated(experiment, trace, policy, report) for policy in experiment.policies]
-    folder = _create(root)
-    write_manifest(folder.manifest, manifest(experiment, backend, {}))
-    write_coflow_runs(folder.coflow_runs, trace, records)
-    return EXIT_VALID, analyse(folder.root, pictures=pictures)
-
-
-def _simulated(experiment: Experiment, trace: CoflowTrace, policy: str, report: Report) -> TraceRecord:
-    last_s = float(trace.arrival_s.max())
-    said_s = time.monotonic()
-
-    def progress(now_s: float) -> None:
-        nonlocal said_s
-        if time.monotonic() >= said_s + _SAY_EVERY_S:
-            said_s = time.monotonic()
-            report(Simulating(policy, now_s, last_s))
-
-    report(Simulating(policy, 0.0, last_s))
-    with contextlib.closing(policies.load(policy)) as loaded:
-        return simulate_trace(trace, experiment.network, loaded, on_progress=progress, realism=experiment.realism)
-
-
-def _create(root: Path) -> RunFolder:
-    if root.exists() and (not root.is_dir() or any(root.iterdir())):
-        raise InputError(f"{root} exists and is not empty; name another folder with --out")
-    folder = RunFolder(root.resolve())
+def _failed(outcome: Path) -> bool:
     try:
-        _make_parts(folder)
-    except OSError as error:
-        raise InputError(f"{root} cannot be made: {error.strerror}; name another folder with --out") from None
-    return folder
+        return not read_outcome(outcome).completed
+    except InputError:  # what cannot be read is named by the analysis
+        return True
 
 
-def _make_parts(folder: RunFolder) -> None:
-    for path in (folder.root, folder.logs, folder.pcap, folder.raw):
-        path.mkdir(parents=True, exist_ok=True)
-
-
-def _runs(experiment: Experiment, predictions: dict[str, RunRecord]) -> tuple[AssignedRun, ...]:
+def runs_of(experiment: Experiment, predictions: dict[str, RunRecord]) -> tuple[AssignedRun, ...]:
     """All runs, repeat by repeat, the policies of a repeat in an order drawn by the seed.
 
     Policies take turns so that a machine that slows down in the course of an hour slows all of them.
@@ -197,15 +191,14 @@ def _runs(experiment: Experiment, predictions: dict[str, RunRecord]) -> tuple[As
     return tuple(runs)
 
 
-def _emulate(
-    experiment: Experiment, folder: RunFolder, predictions: dict[str, RunRecord], report: Report
-) -> str | None:
-    """Run the emulation to its end; returns None, or why it failed. Interrupts end it, and keep what there is."""
+def _assignment(experiment: Experiment, runs: tuple[AssignedRun, ...], *, before: int) -> Assignment:
     emulation = experiment.emulation
-    assignment = Assignment(
+    return Assignment(
         network=experiment.network,
         jobs=tuple(map(PlacedJob.of, experiment.jobs)),
-        runs=_runs(experiment, predictions),
+        runs=runs,
+        before=before,
+        run_bytes=space.run_bytes(experiment.jobs),
         faults=experiment.faults,
         datapath=emulation.datapath,
         tso=emulation.tso,
@@ -214,55 +207,15 @@ def _emulate(
         progress_interval_s=parse_duration_s(emulation.progress_interval),
         max_link_error=experiment.limits.max_link_error,
     )
-    return _in_world(assignment, folder, report)
 
 
 def only_build(network: Network, folder: RunFolder) -> str | None:
     """Bring `network` up, connected to its controller, and down again; None, or why that failed."""
-    _make_parts(folder)
-    return _in_world(Assignment(network=network, calibrate=False), folder, lambda _: None)
-
-
-def _in_world(assignment: Assignment, folder: RunFolder, report: Report) -> str | None:
     from testbed import world
 
-    write_assignment(folder.assignment, assignment)
-    failure: str | None = "the emulation ended without saying why; see logs/emulator.log"
-    argv = module_argv("echelon.running.emulator", str(folder.root))
+    place.make_parts(folder)
     with world.machine_lock():
-        emulator = world.spawn(argv, folder.logs / "emulator.log")
-        try:
-            assert emulator.stdout is not None
-            for line in emulator.stdout:
-                progress = parse_progress(line)
-                if progress is None:
-                    continue
-                report(progress)
-                if isinstance(progress, Done | Invalid):
-                    failure = None
-                elif isinstance(progress, Failed | Broke):
-                    failure = progress.reason
-                elif isinstance(progress, Interrupted):
-                    failure = INTERRUPTED
-        except KeyboardInterrupt:
-            failure = INTERRUPTED
-            report(Interrupted())
-        finally:
-            _end(emulator)
-    return failure
-
-
-def _end(emulator: subprocess.Popen[bytes]) -> None:
-    """End the world: ask, wait for it to write its records, then let the kernel end all of it."""
-    if emulator.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            emulator.send_signal(signal.SIGINT)
-    try:
-        emulator.wait(10.0)
-    except subprocess.TimeoutExpired:
-        emulator.kill()
-        emulator.wait()
-    except KeyboardInterrupt:
-        emulator.kill()
-        emulator.wait()
-        raise RunError("interrupted twice; the emulation was ended at once") from None
+        ended = worlds.in_world(Assignment(network=network, calibrate=False), folder, lambda _: None)
+    if isinstance(ended, Interrupted):
+        return INTERRUPTED
+    return None if isinstance(ended, Done) else ended.reason

@@ -29,6 +29,13 @@ class TraceFacts(msgspec.Struct, frozen=True):
     flows: int
 
 
+class Resumption(msgspec.Struct, frozen=True):
+    """That `echelon run --resume` went on with an experiment, and by which revision of the code."""
+
+    started: str
+    git: str | None = None
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """`experiment` is the experiment file as read; `git` the code's revision, "+changes" where the tree differed."""
 
@@ -38,7 +45,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     started: str | None = None
     experiment_file: str | None = None
     experiment: dict[str, Any] | None = None
+    experiment_folder: str | None = None
+    """Where the experiment file lay: names of files in it are relative to that."""
     policies: tuple[str, ...]
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    """What each policy is called in names of folders and files."""
     repeats: int
     seed: int = 0
     time_unit_s: float | None = None
@@ -53,6 +64,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     congestion_control: str | None = None
     framework: str | None = None
     git: str | None = None
+    resumed: tuple[Resumption, ...] = ()
     versions: dict[str, str] = msgspec.field(default_factory=dict)
     machine: dict[str, Any] = msgspec.field(default_factory=dict)
 

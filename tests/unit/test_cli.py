@@ -33,7 +33,7 @@ def test_a_simulated_run_prints_its_table_and_ends_with_0(echelon, experiment, t
         (["report", "nowhere"], "nowhere"),
         (["profile", "--show", "nothing"], "no committed profile of that name"),
         (["bench", "nothing"], "unknown benchmark 'nothing'"),
-        (["run"], "Missing argument"),
+        (["run"], "no experiment file is given"),
         (["fly"], "No such command"),
     ],
 )

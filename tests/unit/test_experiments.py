@@ -146,8 +146,8 @@ def test_files_that_are_no_experiment(tmp_path, text):
 def test_policies_take_turns_in_an_order_that_the_seed_decides():
     experiment = schema.check(changed(policies=["fair", "coflow", "echelonflow"], repeats=6), Path("f"))
     predictions = {name: runner.predict(experiment, name) for name in experiment.policies}
-    runs = runner._runs(experiment, predictions)
-    assert runs == runner._runs(experiment, predictions)
+    runs = runner.runs_of(experiment, predictions)
+    assert runs == runner.runs_of(experiment, predictions)
     for repeat in range(6):
         assert {r.policy for r in runs if r.repeat == repeat} == set(experiment.policies)
     assert len({tuple(r.policy for r in runs if r.repeat == k) for k in range(6)}) > 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from echelon.experiment.schema import check
-from echelon.running import runner
+from echelon.running import runner, worlds
 from echelonflow.records.calibration import write_calibration
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.runs import load_runs
@@ -27,12 +27,12 @@ def predicted_s(monkeypatch, tmp_path):
     """Carries out an experiment whose emulation measures links, and nothing more; the predicted end of its last step."""
 
     def carry_out(calibrated, **changes):
-        def emulate(experiment, folder, predictions, report):
+        def emulate(assignment, folder, report):
             if calibrated is not None:
                 write_calibration(folder.calibration, calibrated)
             return "it was played"
 
-        monkeypatch.setattr(runner, "_emulate", emulate)
+        monkeypatch.setattr(worlds, "emulate", emulate)
         monkeypatch.setattr(preflight, "require", lambda: None)
         monkeypatch.setattr(preflight, "machine_facts", dict)
         experiment = check({**PIPELINE, **changes}, tmp_path / "e.yaml")

@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 
 import experiments
 from echelon.experiment import schema
-from echelon.running import runner
+from echelon.running import runner, simulated
 from echelonflow.errors import InputError
 from echelonflow.model import topologies
 from results.analysis.coflows import coflow_results, load_trace_runs
@@ -188,7 +188,7 @@ def test_the_fluid_backend_needs_no_package_but_the_base_ones(file, tmp_path):
 
 
 def test_progress_of_a_long_simulation_is_told(trace, tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "_SAY_EVERY_S", 0.0)
+    monkeypatch.setattr(simulated, "_SAY_EVERY_S", 0.0)
     told = []
     runner.run(checked(trace), tmp_path / "out", "fluid", told.append, pictures=False)
     assert {report.policy for report in told} == {"fair", "coflow"}

@@ -1,0 +1,162 @@
+"""The command that carries experiments out: run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from echelon.cli import interrupts
+from echelonflow.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_INVALID,
+    EXIT_VALID,
+    EchelonError,
+    InputError,
+)
+
+if TYPE_CHECKING:
+    from echelon.experiment.schema import Experiment
+    from results.folder import Summary
+
+
+def run(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Experiment files (YAML), run one after the other.", show_default=False)
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="Policy with options, e.g. 'coflow(grouping=group)'. Repeatable; replaces the file's."),
+    ] = None,
+    repeat: Annotated[int | None, typer.Option(min=1, help="Runs of each policy; replaces the file's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of all random choices.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="New folder for the results (default results/runs/<time>-<name>).")
+    ] = None,
+    backend: Annotated[
+        Literal["emulation", "fluid"] | None,
+        typer.Option(
+            help="emulation (default): real packets, needs root and Open vSwitch. fluid: simulation, needs nothing."
+        ),
+    ] = None,
+    datapath: Annotated[
+        Literal["auto", "kernel", "userspace"] | None,
+        typer.Option(help="Open vSwitch's datapath (auto: the kernel's where there is one); replaces the file's."),
+    ] = None,
+    framework: Annotated[
+        Literal["ryu", "os-ken"] | None, typer.Option(help="The controller's framework; replaces the file's (ryu).")
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of an experiment that stopped: keep what is finished, do the rest. FILES may be left out."
+        ),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say every step, and how jobs were scaled.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print summary.json instead of the table.")] = False,
+) -> None:
+    """Run experiments and print what came out.
+
+    Each FILE names a network, training jobs and policies. Every policy replays the same jobs; packets
+    are captured, and iteration time, exposed communication and tardiness are measured, beside the fluid
+    simulation's prediction. The folder printed at the end holds report.html, CSV tables and captures.
+
+    A run that fails is recorded with its reason, and the next one is tried. Ctrl-C (SIGTERM, SIGHUP) ends the run under
+    way: what was finished is kept and analysed, and --resume goes on.
+    """
+    from echelon.experiment import schema
+
+    emulation = {k: v for k, v in (("datapath", datapath), ("framework", framework)) if v is not None} or None
+    override = {"policies": policy, "repeats": repeat, "seed": seed, "emulation": emulation}
+    changes = {k: v for k, v in override.items() if v is not None}
+    files = files or []
+    _check_arguments(files, out, resume, backend, changes)
+    with interrupts.in_order():
+        experiments = [schema.load(path, changes) for path in files]
+        if resume is not None:
+            raise typer.Exit(_resume(resume, experiments, verbose=verbose, as_json=as_json))
+        codes = []
+        for experiment in experiments:
+            code = _run(experiment, out, backend or "emulation", last=experiments[-1], verbose=verbose, as_json=as_json)
+            codes.append(code)
+            if code == EXIT_INTERRUPTED:
+                break
+    raise typer.Exit(worst(codes))
+
+
+def _check_arguments(
+    files: list[Path], out: Path | None, resume: Path | None, backend: str | None, changes: dict[str, Any]
+) -> None:
+    if resume is None:
+        if not files:
+            raise InputError("no experiment file is given; name one, or a folder to go on in by --resume")
+        if out is not None and len(files) > 1:
+            raise InputError("--out names one folder; give one experiment file with it")
+        return
+    if len(files) > 1:
+        raise InputError("--resume names the folder of one experiment; give its file, or none")
+    if out is not None or backend is not None:
+        raise InputError("--resume goes on in its folder as it was begun; leave --out and --backend away")
+    if changes and not files:
+        raise InputError("--resume takes everything from its folder; leave the other options away")
+
+
+def _run(
+    experiment: Experiment, out: Path | None, backend: Any, *, last: Experiment, verbose: bool, as_json: bool
+) -> int:
+    """Run one experiment; returns its exit code. What goes wrong with one of several is said, and the next is run."""
+    from echelon.cli.display import Display
+    from echelon.running import place, runner
+
+    try:
+        with place.reserved(out, experiment.name) as root:
+            with Display(experiment, Console(stderr=True), verbose=verbose) as display:
+                code, summary = runner.run(experiment, root, backend, display)
+            _show(root, code, summary, as_json=as_json)
+    except EchelonError as error:
+        if experiment is last:
+            raise
+        print(f"echelon: {error}", file=sys.stderr)
+        return error.exit_code
+    return code
+
+
+def _resume(root: Path, given: list[Experiment], *, verbose: bool, as_json: bool) -> int:
+    from echelon.cli.display import Display
+    from echelon.running import resuming, runner
+
+    begun = resuming.begun(root, given[0] if given else None)
+    with Display(begun.experiment, Console(stderr=True), verbose=verbose) as display:
+        code, summary = runner.resume(begun, display)
+    _show(root, code, summary, as_json=as_json)
+    return code
+
+
+def _show(root: Path, code: int, summary: Summary, *, as_json: bool) -> None:
+    from results.analysis.columns import to_json
+    from results.report.table import summary_table
+
+    if as_json:
+        typer.echo(json.dumps({"folder": str(root), **to_json(summary)}))
+        return
+    typer.echo(summary_table(summary))
+    typer.echo(f"\nreport: {root / 'report.html'}")
+    if code in (EXIT_FAILED, EXIT_INTERRUPTED):
+        typer.echo(f"to go on: echelon run --resume {root}")
+
+
+def worst(codes: list[int]) -> int:
+    """The exit code that matters most: interrupted, failed, bad input, invalid, valid."""
+    order = [EXIT_INTERRUPTED, EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INVALID, EXIT_VALID]
+    return min(codes, key=order.index)
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the command line."""
+    app.command()(run)

@@ -1,0 +1,135 @@
+"""Experiments that are simulated: policy by policy, each kept as soon as it is done."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from echelon.experiment.schema import Experiment
+from echelonflow.errors import EchelonError, InputError, StorageError
+from echelonflow.files import write_whole
+from echelonflow.model.coflow_trace import CoflowTrace, TraceRecord
+from echelonflow.records.coflow_runs import CoflowRun, read_coflow_runs, write_coflow_runs
+from echelonflow.records.folder import RunFolder
+from echelonflow.records.outcome import INTERRUPTED
+from echelonflow.records.progress import Predicting, Report, Simulating
+from echelonflow.records.run_record import RunRecord
+from echelonflow.records.runs import load_runs, save_runs
+from echelonflow.scheduling import policies
+from simulator.fluid import simulate
+from simulator.trace import simulate_trace
+
+_SAY_EVERY_S = 1.0
+
+
+class _OfPolicy(Protocol):
+    @property
+    def policy(self) -> str: ...
+
+
+Record = TypeVar("Record", bound=_OfPolicy)
+
+
+def predict(experiment: Experiment, policy: str) -> RunRecord:
+    """The fluid simulation of the experiment under one policy.
+
+    PolicyError if it fails, or if a user's policy file thinks for longer than the controller would let it.
+    """
+    with contextlib.closing(policies.load(policy)) as loaded:
+        return simulate(
+            experiment.jobs, experiment.network, loaded, realism=experiment.realism, faults=experiment.faults
+        )
+
+
+def simulate_jobs(experiment: Experiment, folder: RunFolder, report: Report) -> str | None:
+    """Simulate the jobs under every policy that `folder` does not have yet; returns None, or why not all are there."""
+    report(Predicting())
+    kept = {run.policy: run for run in _kept(lambda: load_runs(folder.simulated_runs))}
+    failure = _each(
+        experiment.policies,
+        kept,
+        lambda policy: predict(experiment, policy),
+        lambda runs: save_runs(folder.simulated_runs, runs),
+    )
+    write_whole(folder.prediction, folder.simulated_runs.read_bytes())
+    return failure
+
+
+def simulate_coflows(experiment: Experiment, trace: CoflowTrace, folder: RunFolder, report: Report) -> str | None:
+    """The same for the Coflows of a trace, once: nothing in it is random."""
+    kept = _kept(lambda: list(read_coflow_runs(folder.coflow_runs).runs))
+    return _each(
+        experiment.policies,
+        {run.policy: _record(run, trace) for run in kept},
+        lambda policy: _simulated(experiment, trace, policy, report),
+        lambda runs: write_coflow_runs(folder.coflow_runs, trace, runs),
+    )
+
+
+def _kept(read: Callable[[], list[Record]]) -> list[Record]:
+    """What an earlier try finished; nothing where that cannot be read."""
+    with contextlib.suppress(InputError):
+        return read()
+    return []
+
+
+def _each(
+    names: Sequence[str],
+    kept: Mapping[str, Record],
+    make: Callable[[str], Record],
+    save: Callable[[list[Record]], None],
+) -> str | None:
+    """Make a record for every policy that has none, and save all there are after each; returns why any is missing.
+
+    A policy that fails does not keep the others from being tried. Raises what went wrong where there is no record at all.
+    """
+    found, errors = dict(kept), []
+    for name in names:
+        if name in found:
+            continue
+        try:
+            found[name] = make(name)
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            return INTERRUPTED
+        except StorageError:
+            raise
+        except EchelonError as error:
+            errors.append(error)
+            continue
+        save([found[n] for n in names if n in found])
+    if errors and not found:
+        raise errors[0]
+    return "; ".join(map(str, errors)) or None
+
+
+def _record(run: CoflowRun, trace: CoflowTrace) -> TraceRecord:
+    """The record of a run as far as coflow-runs.json keeps it: by Coflow, not by flow."""
+    return TraceRecord(
+        policy=run.policy,
+        repeat=run.repeat,
+        arrival_s=trace.arrival_s,
+        finish_s=np.array(run.finish_s),
+        flow_finish_s=np.empty(0),
+        events=run.events,
+    )
+
+
+def _simulated(experiment: Experiment, trace: CoflowTrace, policy: str, report: Report) -> TraceRecord:
+    last_s = float(trace.arrival_s.max())
+    said_s = time.monotonic()
+
+    def progress(now_s: float) -> None:
+        nonlocal said_s
+        if time.monotonic() >= said_s + _SAY_EVERY_S:
+            said_s = time.monotonic()
+            report(Simulating(policy, now_s, last_s))
+
+    report(Simulating(policy, 0.0, last_s))
+    with contextlib.closing(policies.load(policy)) as loaded:
+        return simulate_trace(trace, experiment.network, loaded, on_progress=progress, realism=experiment.realism)
