@@ -10,6 +10,7 @@ from typing import Any, Literal
 from echelon.experiment.schema import Experiment
 from echelon.running import capacity, place, resuming, simulated, space, worlds
 from echelon.running.manifest import manifest, resumed
+from echelon.running.outages import too_late, with_real_outages
 from echelon.running.resuming import Begun
 from echelon.running.simulated import predict
 from echelonflow.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_INVALID, EXIT_VALID, InputError, StorageError
@@ -78,6 +79,8 @@ class _Order:
                 check_observable(job)
             self.report(Predicting())
             predictions = {name: predict(experiment, name) for name in experiment.policies}
+            for words in too_late(experiment.faults, predictions):
+                self.report(Warned(words))
             with place.opened(self.root, again=self.begun is not None) as folder:
                 return self._analysed(folder, self._emulate(folder, predictions))
         with place.opened(self.root, again=self.begun is not None) as folder:
@@ -131,7 +134,7 @@ class _Order:
                 self.report(Warned(f"{error} (it was to say: {failure})"))
         if self.backend == "emulation":
             self.report(Analysing())
-            allowed = _allowing_for_bursts(self.experiment, _calibration(folder))
+            allowed = _allowing_for_bursts(with_real_outages(self.experiment, folder), _calibration(folder))
             if allowed is not self.experiment:
                 save_runs(folder.prediction, [predict(allowed, name) for name in allowed.policies])
         summary = analyse(folder.root, pictures=self.pictures)
