@@ -52,6 +52,7 @@ def main(argv: list[str] | None = None) -> int:
             raise InputError(f"--log-file {options.log_file}: there is no folder {options.log_file.parent}")
         gate = _gate(options)
         _raise_descriptor_limit()
+        logging.raiseExceptions = False  # a disk that is full is no reason for a traceback for each line
         logging.basicConfig(
             filename=options.log_file, level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s"
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from echelon.experiment.schema import check
@@ -9,7 +11,7 @@ from echelon.running import runner, worlds
 from echelonflow.records.calibration import write_calibration
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.runs import load_runs
-from testbed import preflight
+from testbed import preflight, world
 from tests.unit.synthetic_run import calibration
 
 PIPELINE = {
@@ -35,6 +37,7 @@ def predicted_s(monkeypatch, tmp_path):
         monkeypatch.setattr(worlds, "emulate", emulate)
         monkeypatch.setattr(preflight, "require", lambda: None)
         monkeypatch.setattr(preflight, "machine_facts", dict)
+        monkeypatch.setattr(world, "machine_lock", contextlib.nullcontext)
         experiment = check({**PIPELINE, **changes}, tmp_path / "e.yaml")
         runner.run(experiment, tmp_path / "out", "emulation", lambda _: None, pictures=False)
         (run,) = load_runs(RunFolder(tmp_path / "out").prediction)

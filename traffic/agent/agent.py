@@ -23,6 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from echelonflow.errors import EXIT_FAILED, EXIT_VALID, EchelonError, InputError, RunError
+from echelonflow.files import refusal
 from echelonflow.model.faults import Slowdown, Slowdowns, ended_jobs
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.agent_log import AgentLog, Mark, Received, Sent
@@ -426,6 +427,9 @@ def main(argv: list[str]) -> int:
     except EchelonError as error:
         print(f"agent {options.host}: {error}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:  # a full disk, no descriptors
+        print(f"agent {options.host}: {refusal(error)}", file=sys.stderr)
+        return EXIT_FAILED
     except KeyboardInterrupt:
         return EXIT_FAILED
     return EXIT_VALID

@@ -1,0 +1,301 @@
+"""Experiments that stopped go on: what is finished stays, the rest is done, and another experiment is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from types import SimpleNamespace
+
+import pytest
+
+from echelon.experiment import schema
+from echelon.running import resuming, runner, simulated, worlds
+from echelonflow.errors import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_INVALID,
+    EXIT_VALID,
+    InputError,
+    PolicyError,
+    StorageError,
+)
+from echelonflow.records.agent_log import AgentLog
+from echelonflow.records.calibration import write_calibration
+from echelonflow.records.decisions import DecisionLog
+from echelonflow.records.folder import RunFolder
+from echelonflow.records.outcome import INTERRUPTED, CaptureCounts, RunOutcome, read_outcome, write_outcome
+from echelonflow.records.plan import write_plan
+from echelonflow.records.progress import Done, Interrupted, Warned
+from testbed import preflight, world
+from tests.unit.synthetic_run import calibration
+from tests.unit.test_experiments import GOOD, YAML
+from traffic.agent.plan import make_plan
+
+POLICIES = ["fair", "fifo", "echelonflow"]
+TRACE = "4 3\n1 0 1 0 1 1:4\n2 100 1 0 1 2:1.5\n3 200 2 0 1 1 2:8\n"
+DERIVED = ("iterations.csv", "groups.csv", "flows.csv", "coflows.csv", "summary.json", "runs.json", "prediction.json")
+
+
+def quiet(_):
+    pass
+
+
+def derived(root):
+    return {name: (root / name).read_bytes() for name in DERIVED if (root / name).exists()}
+
+
+@pytest.fixture(params=["jobs", "coflows"])
+def experiment(request, tmp_path):
+    """An experiment of jobs, and one of a trace of Coflows, to be simulated under three policies."""
+    if request.param == "jobs":
+        data = {**GOOD, "policies": POLICIES}
+    else:
+        (tmp_path / "trace.txt").write_text(TRACE)
+        network = {"topology": "big-switch", "ports": 4, "rate": "50 Mbit/s"}
+        trace = {"name": "t", "trace": {"format": "coflow-benchmark", "file": "trace.txt"}}
+        data = {"name": "e", "network": network, "jobs": [trace], "policies": ["fair", "fifo", "coflow"]}
+    path = tmp_path / "e.yaml"
+    YAML().dump(data, path)
+    return schema.load(path)
+
+
+def stopping(monkeypatch, name, after, error):
+    """Has the part of `simulated` called so raise `error` once it has been called `after` times; returns the calls."""
+    original, calls = getattr(simulated, name), []
+
+    def play(experiment, *arguments):
+        calls.append(arguments)
+        if len(calls) > after:
+            raise error
+        return original(experiment, *arguments)
+
+    monkeypatch.setattr(simulated, name, play)
+    return calls
+
+
+@pytest.mark.parametrize("finished", [1, 2])
+def test_a_simulation_goes_on_where_it_stopped_and_ends_the_same(experiment, tmp_path, monkeypatch, finished):
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    assert runner.run(experiment, whole, "fluid", quiet, pictures=False)[0] == EXIT_VALID
+    part = "predict" if experiment.trace is None else "_simulated"
+    with monkeypatch.context() as patched:
+        stopping(patched, part, finished, KeyboardInterrupt())
+        code, summary = runner.run(experiment, out, "fluid", quiet, pictures=False)
+    assert code == EXIT_INTERRUPTED
+    if experiment.trace is None:
+        assert summary.reasons == ("the experiment failed: interrupted",)
+    calls = stopping(monkeypatch, part, 99, None)
+    code, _ = runner.resume(resuming.begun(out), quiet, pictures=False)
+    assert (code, len(calls)) == (EXIT_VALID, 3 - finished)
+    assert derived(out) == derived(whole)
+    assert not RunFolder(out).failure.exists()
+    assert len(json.loads((out / "manifest.json").read_text())["resumed"]) == 1
+
+
+def test_a_simulation_in_which_nothing_was_finished_leaves_no_folder(experiment, tmp_path, monkeypatch):
+    stopping(monkeypatch, "predict" if experiment.trace is None else "_simulated", 0, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(experiment, tmp_path / "out", "fluid", quiet, pictures=False)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_policy_that_fails_does_not_take_the_others_with_it(experiment, tmp_path, monkeypatch):
+    part = "predict" if experiment.trace is None else "_simulated"
+    stopping(monkeypatch, part, 2, PolicyError("policy echelonflow: raised ZeroDivisionError"))
+    code, _ = runner.run(experiment, tmp_path / "out", "fluid", quiet, pictures=False)
+    assert code == EXIT_FAILED
+    assert RunFolder(tmp_path / "out").failure.read_text() == "policy echelonflow: raised ZeroDivisionError\n"
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_runs_that_cannot_be_read_are_made_again(experiment, tmp_path):
+    out = tmp_path / "out"
+    runner.run(experiment, out, "fluid", quiet, pictures=False)
+    before = derived(out)
+    for name in ("runs.json", "coflow-runs.json"):
+        if (out / name).exists():
+            (out / name).write_bytes((out / name).read_bytes()[:100])
+    runner.resume(resuming.begun(out), quiet, pictures=False)
+    assert derived(out) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [({"repeats": 7}, "repeats"), ({"policies": ["fair"]}, "policies"), ({"fluid": {"burst": "9 ms"}}, "experiment")],
+)
+def test_another_experiment_is_refused_by_what_differs(tmp_path, change, named):
+    path = tmp_path / "e.yaml"
+    YAML().dump({**GOOD, "policies": POLICIES}, path)
+    runner.run(schema.load(path), tmp_path / "out", "fluid", quiet, pictures=False)
+    resuming.begun(tmp_path / "out", schema.load(path))
+    with pytest.raises(InputError, match=rf"begun with another experiment: .*{named}.* differ from the file given"):
+        resuming.begun(tmp_path / "out", schema.load(path, change))
+
+
+def test_a_folder_in_which_nothing_was_begun_is_refused(tmp_path):
+    with pytest.raises(InputError, match="no experiment was begun there"):
+        resuming.begun(tmp_path)
+
+
+def test_a_folder_goes_on_without_its_file_and_says_what_has_changed(tmp_path, monkeypatch):
+    path = tmp_path / "e.yaml"
+    YAML().dump({**GOOD, "policies": POLICIES}, path)
+    runner.run(schema.load(path), tmp_path / "out", "fluid", quiet, pictures=False)
+    path.unlink()
+    begun = resuming.begun(tmp_path / "out")
+    assert resuming.changes(begun.manifest) is None
+    monkeypatch.setattr(resuming, "git_revision", lambda: "0ther")
+    told = []
+    runner.resume(begun, told.append, pictures=False)
+    assert [type(report) for report in told if "now 0ther" in getattr(report, "reason", "")] == [Warned]
+
+
+class Played:
+    """Emulations in which each run leaves what a finished one leaves, until one is interrupted or fails."""
+
+    def __init__(self, monkeypatch):
+        monkeypatch.setattr(worlds, "in_world", self)
+        monkeypatch.setattr(preflight, "require", lambda: None)
+        monkeypatch.setattr(preflight, "machine_facts", dict)
+        monkeypatch.setattr(world, "machine_lock", contextlib.nullcontext)
+        self.ends = []
+        self.made = []
+        self.warned = []
+
+    def hear(self, report):
+        self.warned += [report.reason] if isinstance(report, Warned) else []
+
+    def __call__(self, assignment, folder, report):
+        if not folder.calibration.exists():
+            write_calibration(folder.calibration, calibration(0.0))
+        for run in assignment.runs:
+            end = self.ends.pop(0) if self.ends else None
+            if end is Interrupted:
+                return Interrupted()
+            self._leave(assignment, folder, run, end)
+            self.made.append((run.label, run.run_index))
+        return Done()
+
+    @staticmethod
+    def _leave(assignment, folder, run, failure):
+        files = folder.run(run.label)
+        files.agents.mkdir(parents=True)
+        jobs = tuple(placed.job() for placed in assignment.jobs)
+        write_plan(files.plan, make_plan(jobs, assignment.network, run.run_index))
+        DecisionLog(files.decisions).close()
+        captures = {}
+        for host in assignment.network.hosts:
+            AgentLog(files.agent(host)).close()
+            folder.capture(run.label, host).write_bytes(b"")
+            captures[host] = CaptureCounts(f"{run.label}-{host}.pcap", 0, 0)
+        outcome = RunOutcome(
+            policy=run.policy, repeat=run.repeat, run_index=run.run_index, label=run.label, enforcer=run.enforcer,
+            completed=failure is None, failure=failure, captures=captures,
+        )  # fmt: skip
+        write_outcome(files.outcome, outcome)
+
+
+@pytest.fixture
+def emulated(tmp_path, monkeypatch):
+    """A short experiment on played emulations, without an analysis; the emulations, and a function that runs it."""
+    played = Played(monkeypatch)
+    monkeypatch.setattr(runner, "analyse", lambda *_, **__: SimpleNamespace(valid=False))
+    path = tmp_path / "e.yaml"
+    YAML().dump({**GOOD, "policies": ["fair", "fifo"], "repeats": 3}, path)
+    experiment, out = schema.load(path), tmp_path / "out"
+
+    def go(again=False):
+        if again:
+            return runner.resume(resuming.begun(out), quiet)[0]
+        return runner.run(experiment, out, "emulation", played.hear)[0]
+
+    return played, go, RunFolder(out)
+
+
+def labels(experiment_runs):
+    return sorted(label for label, _ in experiment_runs)
+
+
+ALL = [f"{policy}-r{repeat}" for policy in ("fair", "fifo") for repeat in range(3)]
+
+
+def test_an_emulation_goes_on_where_it_was_interrupted(emulated):
+    played, go, folder = emulated
+    played.ends = [None, None, Interrupted]
+    assert go() == EXIT_INTERRUPTED
+    first = list(played.made)
+    kept = {label: (folder.raw / label / "run.json").read_bytes() for label, _ in first}
+    assert go(again=True) == EXIT_INVALID
+    assert labels(played.made) == ALL
+    assert kept == {label: (folder.raw / label / "run.json").read_bytes() for label in kept}
+    assert [index for _, index in played.made] == list(range(6))
+
+
+def test_what_failed_or_is_broken_is_done_again_under_a_number_of_its_own(emulated):
+    played, go, folder = emulated
+    played.ends = [None, "the agent on h1 died", None, None, None, None]
+    assert go() == EXIT_FAILED
+    failed, broken, cut, lost = (played.made[number][0] for number in (1, 2, 3, 4))
+    agent = next((folder.raw / broken / "agents").iterdir())
+    agent.write_bytes(agent.read_bytes() + b"\x00\xff\n")
+    (folder.raw / cut / "run.json").write_bytes(b'{"schema": "echelon-run"')
+    next(folder.pcap.glob(f"{lost}-*.pcap")).unlink()
+    done, played.made = played.made, []
+    assert go(again=True) == EXIT_INVALID
+    assert labels(played.made) == sorted([failed, broken, cut, lost])
+    assert min(index for _, index in played.made) > done[5][1]
+    assert {read_outcome(run.outcome).completed for run in folder.runs()} == {True}
+
+
+def test_an_emulation_that_is_complete_needs_no_world(emulated):
+    played, go, _ = emulated
+    go()
+    played.made.clear()
+    go(again=True)
+    assert played.made == []
+
+
+def test_without_what_speaks_for_its_links_everything_is_made_again(emulated):
+    played, go, folder = emulated
+    go()
+    played.made.clear()
+    folder.calibration.write_text("{")
+    go(again=True)
+    assert labels(played.made) == ALL
+
+
+def test_an_emulation_that_is_refused_leaves_no_folder(emulated, monkeypatch):
+    _, go, folder = emulated
+
+    def refuse():
+        raise InputError("this machine cannot emulate")
+
+    monkeypatch.setattr(preflight, "require", refuse)
+    with pytest.raises(InputError, match="cannot emulate"):
+        go()
+    assert not folder.root.exists()
+
+
+def test_a_disk_that_no_run_fits_on_is_found_out_before(emulated, monkeypatch):
+    _, go, folder = emulated
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 1000))
+    with pytest.raises(InputError, match=r"1 kB are free, and one run may take .*; free some space"):
+        go()
+    assert not folder.root.exists()
+
+
+def test_why_it_ended_is_said_where_even_that_cannot_be_written(emulated, monkeypatch):
+    played, go, folder = emulated
+    played.ends = [None, Interrupted]
+    whole = runner.write_whole
+
+    def full(path, content):
+        if path == folder.failure:
+            raise StorageError("cannot be written: No space left on device", path, 28)
+        whole(path, content)
+
+    monkeypatch.setattr(runner, "write_whole", full)
+    go()
+    assert not folder.failure.exists()
+    assert any(f"No space left on device (it was to say: {INTERRUPTED})" in reason for reason in played.warned)
