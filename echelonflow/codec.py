@@ -7,7 +7,6 @@ brings their data up to date. Anything else is refused in one line that says whi
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -92,25 +91,36 @@ class Log(Generic[Record]):
         """The record as a line, with its end."""
         return self._encoder.encode(record) + b"\n"
 
-    def read(self, path: Path) -> Iterator[Record]:
-        """The records in `path`, in order.
+    def read(self, path: Path, faults: list[str] | None = None, *, containing: bytes = b"") -> Iterator[Record]:
+        """The records in `path`, in order; of those lines alone that contain a text, where one is given.
 
         None where the file does not exist, and none of a last line without an end: a run that was killed leaves such.
-        Raises InputError, naming file and line, for a line in the middle that is not such a record.
+        Raises InputError, naming file and line, for a line in the middle that is not such a record. Where `faults` are
+        asked for, they are told instead, and what cannot be read is left out.
         """
         try:
             complete, _, _ = path.read_bytes().rpartition(b"\n")
         except FileNotFoundError:
             return
         except OSError as error:
-            raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+            _tell(faults, InputError(f"{path}: cannot be read: {error.strerror}"))
+            return
         lines = complete.splitlines()
         header = _header(lines)
-        upgrades = check(header, self.schema, self.version, self._upgrades, path)
+        try:
+            upgrades = check(header, self.schema, self.version, self._upgrades, path)
+        except InputError as error:
+            _tell(faults, error)
+            return
         for number, line in enumerate(lines, start=1):
-            if number == 1 and header.schema:
+            if (number == 1 and header.schema) or containing not in line:
                 continue
-            yield self._record(line, upgrades, path, number)
+            try:
+                record = self._record(line, upgrades, path, number)
+            except InputError as error:
+                _tell(faults, error)
+                continue
+            yield record
 
     def _record(self, line: bytes, upgrades: list[int], path: Path, number: int) -> Record:
         where = f"{path}, line {number}"
@@ -123,8 +133,15 @@ class Log(Generic[Record]):
             return self._decoder.decode(msgspec.json.encode(data))
         except msgspec.ValidationError as error:
             raise InputError(f"{where}: {explain(error)}") from None
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(f"{where}: is not JSON: {error}") from None
+
+
+def _tell(faults: list[str] | None, error: InputError) -> None:
+    """Raise, or add to what is told."""
+    if faults is None:
+        raise error from None
+    faults.append(str(error))
 
 
 def builtins(record: Any) -> Any:
@@ -138,12 +155,14 @@ def convert(data: Any, kind: type[Record], where: str) -> Record:
         return msgspec.convert(data, kind, str_keys=True)
     except msgspec.ValidationError as error:
         raise InputError(f"{where}: {explain(error)}") from None
+    except (InputError, ArithmeticError) as error:  # of a class that checks itself
+        raise InputError(f"{where}: {error}") from None
 
 
 def read_json(path: Path) -> Any:
     """The JSON document in `path` (InputError, naming the file, if there is none)."""
     try:
-        return json.loads(path.read_bytes())
+        return msgspec.json.decode(path.read_bytes())  # which knows no NaN and no number without bounds
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
@@ -154,7 +173,7 @@ def check(header: Header, schema: str, version: int, upgrades: Mapping[int, Upgr
     """The upgrades that bring what has this header to `version`, in order; InputError where there are none."""
     if header.schema not in ("", schema):
         raise InputError(f"{path}: is {header.schema!r}; {schema!r} was expected")
-    if not isinstance(header.version, int) or header.version > version:
+    if not isinstance(header.version, int) or not _VERSION_WITHOUT_HEADER <= header.version <= version:
         raise InputError(
             f"{path}: is {schema} of version {header.version!r}; this revision reads up to {version}: "
             "use the revision that wrote it, which manifest.json names under git"
@@ -199,12 +218,12 @@ def _header(lines: list[bytes]) -> Header:
         return Header()
     try:
         return msgspec.json.decode(lines[0], type=Header)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return Header()
 
 
 def _upgraded(upgrade: Upgrade, data: Any, path: Path) -> Any:
     try:
         return upgrade(data, path)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise InputError(f"{path}: is malformed: {error!r}") from None

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from echelonflow.errors import InputError
 from echelonflow.files import write_whole
-from echelonflow.records.folder import RunFolder
-from echelonflow.records.manifest import read_manifest
 from echelonflow.records.run_record import RunRecord
-from echelonflow.records.runs import load_runs, save_runs
-from results.analysis.analysed_run import AnalysedRun, Context, emulated_runs, simulated_runs
-from results.analysis.coflows import coflow_results, load_trace_runs, write_coflows
+from results.analysis.analysed_run import AnalysedRun, emulated_runs, simulated_runs
+from results.analysis.coflows import coflow_results, judge_trace, load_trace_runs, write_coflows
 from results.analysis.columns import to_json, write_csv
-from results.analysis.rows import FlowRow, GroupRow, IterationRow, run_rows
+from results.analysis.context import Context, open_folder
+from results.analysis.rows import FlowRow, GroupRow, IterationRow
 from results.analysis.shown import ShownRun
 from results.analysis.summary import Summary, job_figures, policy_results, write_summary
 from results.analysis.verdict import judge_completeness
@@ -30,17 +29,17 @@ def analyse(root: Path, predictions: Mapping[str, RunRecord] | None = None, *, p
 
     `predictions` are fluid runs by policy; they are kept in prediction.json, which is read where none are given.
     Without `pictures` nothing is drawn, for who needs the numbers only. Doing it again gives the same. Raises
-    InputError where `root` is not a run folder or what it holds is malformed. A run that failed or is incomplete is no
-    error but a verdict.
+    InputError where `root` is not a run folder. What it holds and cannot be read, and a run that failed or is
+    incomplete, are no errors but a verdict.
     """
-    folder = _open(root, predictions)
+    folder = open_folder(root, predictions)
     _remove_pictures(root)
     if folder.manifest.trace is not None:
         summary = _analyse_trace(folder, pictures=pictures)
         _write_findings(folder, summary)
         return summary
     simulated = folder.manifest.backend == "fluid"
-    runs = simulated_runs(folder) if simulated else emulated_runs(folder)
+    runs, folder = _simulated(folder) if simulated else (emulated_runs(folder), folder)
     summary = _summarise(folder, runs, simulated=simulated)
     _write_tables(folder, runs)
     shown = _shown(folder, runs, summary)
@@ -59,9 +58,15 @@ def _write_findings(folder: Context, summary: Summary) -> None:
 
 def _analyse_trace(folder: Context, *, pictures: bool) -> Summary:
     """What the runs of a trace of Coflows show: coflows.csv, the distribution's picture, the figures."""
-    runs = load_trace_runs(folder.files.coflow_runs)
+    reasons = _of_all(folder)
+    try:
+        runs = load_trace_runs(folder.files.coflow_runs)
+    except InputError as error:
+        runs = []
+        reasons.append(f"cannot be read: {error}")
+    reasons += judge_trace(runs, folder.manifest) if runs else []
     write_coflows(folder.root / "coflows.csv", runs)
-    if pictures:
+    if pictures and runs:
         from results.pictures.coflow_plots import draw_completion
 
         figures = folder.root / "figures"
@@ -71,38 +76,29 @@ def _analyse_trace(folder: Context, *, pictures: bool) -> Summary:
         name=folder.manifest.name,
         backend=folder.manifest.backend,
         time_unit_s=None,
-        reasons=(),
+        reasons=tuple(reasons),
         results=(),
         runs=(),
-        coflows=coflow_results(runs),
+        coflows=coflow_results(runs) if runs else (),
     )
 
 
-def _open(root: Path, predictions: Mapping[str, RunRecord] | None) -> Context:
-    files = RunFolder(root)
-    manifest = read_manifest(files.manifest)
+def _simulated(folder: Context) -> tuple[list[AnalysedRun], Context]:
+    """The runs of a simulation, and the folder with why they cannot be read, if they cannot."""
     try:
-        jobs = tuple(placed.job() for placed in manifest.jobs)
+        return simulated_runs(folder), folder
     except InputError as error:
-        raise InputError(f"{files.manifest}: {error}") from None
-    kept = files.prediction
-    if predictions is not None:
-        save_runs(kept, list(predictions.values()))
-    elif kept.exists():
-        predictions = {run.policy: run for run in load_runs(kept)}
-    rows = {policy: run_rows(record, jobs) for policy, record in (predictions or {}).items()}
-    return Context(root, manifest, jobs, rows)
+        return [], dataclasses.replace(folder, wrong=(*folder.wrong, f"cannot be read: {error}"))
 
 
 def _summarise(folder: Context, runs: Sequence[AnalysedRun], *, simulated: bool) -> Summary:
     results = [run.result for run in runs]
-    reasons: list[str] = []
-    failure = folder.files.failure
-    if failure.exists():
-        reasons.append(f"the experiment failed: {failure.read_text(encoding='utf-8').strip()}")
-    if not simulated:
-        reasons += judge_completeness([(r.policy, r.repeat) for r in results], folder.policies, folder.manifest.repeats)
-        reasons += [f"{run.label}: {reason}" for run in runs for reason in run.result.reasons]
+    repeats = 1 if simulated else folder.manifest.repeats
+    reasons = [
+        *_of_all(folder),
+        *judge_completeness([(r.policy, r.repeat) for r in results], folder.policies, repeats),
+        *(f"{run.label}: {reason}" for run in runs for reason in run.result.reasons),
+    ]
     # A simulated run is its own prediction: nothing would be compared.
     predicted = {} if simulated else folder.predictions
     predictions = {policy: job_figures(rows, folder.jobs) for policy, rows in predicted.items()}
@@ -114,6 +110,14 @@ def _summarise(folder: Context, runs: Sequence[AnalysedRun], *, simulated: bool)
         results=tuple(policy_results(results, folder.policies, folder.jobs, predictions)),
         runs=tuple(results),
     )
+
+
+def _of_all(folder: Context) -> list[str]:
+    """What is wrong with the experiment as a whole."""
+    failure, reasons = folder.files.failure, []
+    if failure.exists():
+        reasons.append(f"the experiment failed: {failure.read_text(encoding='utf-8', errors='replace').strip()}")
+    return [*reasons, *folder.wrong, *folder.changed_elsewhere]
 
 
 def _write_tables(folder: Context, runs: Sequence[AnalysedRun]) -> None:

@@ -12,7 +12,8 @@ import psutil
 
 from echelonflow.records.outcome import Load
 
-WINDOW_S = 0.5
+WINDOW_S = 1.0
+"""Long enough that other work on the machine, which is over in an instant, is not taken for saturation."""
 _IDLE = ("idle", "iowait")
 _COUNTED_ELSEWHERE = ("guest", "guest_nice")
 """Part of "user" and "nice" already."""
@@ -20,27 +21,34 @@ _COUNTED_ELSEWHERE = ("guest", "guest_nice")
 
 @dataclass(frozen=True)
 class Sample:
-    """CPU clocks at one moment, in seconds: all cores together, and each thread of the switch daemon."""
+    """CPU clocks at one moment, in seconds: all cores together, each core, and each thread of the switch daemon."""
 
     at_s: float
     busy_s: float
     stolen_s: float
     total_s: float
     threads_s: Mapping[int, float] = field(default_factory=dict)
+    cores_s: tuple[tuple[float, float], ...] = ()
+    """Of each core the time in which it was busy, and all time."""
 
 
 def read_sample(pid: int | None = None) -> Sample:
     """Read the clocks now, with those of the threads of process `pid`; a process that is gone has none."""
     times: dict[str, float] = psutil.cpu_times()._asdict()
-    total_s = sum(value for name, value in times.items() if name not in _COUNTED_ELSEWHERE)
+    busy_s, total_s = _busy_and_total_s(times)
+    cores = tuple(_busy_and_total_s(core._asdict()) for core in psutil.cpu_times(percpu=True))
     threads = {}
     if pid is not None:
         try:
             threads = {thread.id: thread.user_time + thread.system_time for thread in psutil.Process(pid).threads()}
         except psutil.Error:
             threads = {}
-    idle_s = sum(times.get(name, 0.0) for name in _IDLE)
-    return Sample(time.monotonic(), total_s - idle_s, times.get("steal", 0.0), total_s, threads)
+    return Sample(time.monotonic(), busy_s, times.get("steal", 0.0), total_s, threads, cores)
+
+
+def _busy_and_total_s(times: Mapping[str, float]) -> tuple[float, float]:
+    total_s = sum(value for name, value in times.items() if name not in _COUNTED_ELSEWHERE)
+    return total_s - sum(times.get(name, 0.0) for name in _IDLE), total_s
 
 
 def busy_share(a: Sample, b: Sample) -> float:
@@ -51,6 +59,16 @@ def busy_share(a: Sample, b: Sample) -> float:
 def stolen_share(a: Sample, b: Sample) -> float:
     """Share of all cores that the host took away between two samples (0 on a machine of its own)."""
     return _share(b.stolen_s - a.stolen_s, b.total_s - a.total_s)
+
+
+def core_share(a: Sample, b: Sample) -> float | None:
+    """Share of time in which the busiest core was busy between two samples; None where cores are not told apart."""
+    if not a.cores_s or len(a.cores_s) != len(b.cores_s):
+        return None
+    return max(
+        _share(busy_s - busy_before_s, total_s - total_before_s)
+        for (busy_before_s, total_before_s), (busy_s, total_s) in zip(a.cores_s, b.cores_s, strict=True)
+    )
 
 
 def thread_share(a: Sample, b: Sample) -> float:
@@ -73,6 +91,7 @@ def summary(samples: Sequence[Sample]) -> Load:
         cpu_stolen=stolen_share(first, last),
         switch_thread_busy=thread_share(first, last),
         switch_thread_busy_max=max((thread_share(*window) for window in windows), default=0.0),
+        core_busy=core_share(first, last),
     )
 
 

@@ -49,6 +49,7 @@ def manifest(experiment: Experiment, backend: Literal["emulation", "fluid"], mac
         git=git_revision(),
         versions=versions(),
         machine={"cpus": os.cpu_count(), **machine},
+        sealed=True,
     )
 
 

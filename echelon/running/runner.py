@@ -26,6 +26,7 @@ from echelonflow.records.placed_job import PlacedJob
 from echelonflow.records.progress import Analysing, Done, Interrupted, Predicting, Report, Warned
 from echelonflow.records.run_record import RunRecord
 from echelonflow.records.runs import save_runs
+from echelonflow.records.seal import write_seal
 from results.folder import Summary, analyse
 from traffic.agent.plan import check_observable
 
@@ -137,6 +138,10 @@ class _Order:
             allowed = _allowing_for_bursts(with_real_outages(self.experiment, folder), _calibration(folder))
             if allowed is not self.experiment:
                 save_runs(folder.prediction, [predict(allowed, name) for name in allowed.policies])
+        try:
+            write_seal(folder)
+        except StorageError as error:
+            self.report(Warned(str(error)))
         summary = analyse(folder.root, pictures=self.pictures)
         return exit_code(folder.root, summary), summary
 

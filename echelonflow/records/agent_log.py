@@ -89,9 +89,12 @@ class AgentLog:
         self._file.close()
 
 
-def read_agent_log(path: Path) -> Iterator[Line]:
-    """The lines of one host, in order (InputError, naming the line, for one that is malformed)."""
-    return _LOG.read(path)
+def read_agent_log(path: Path, faults: list[str] | None = None) -> Iterator[Line]:
+    """The lines of one host, in order (InputError, naming the line, for one that is malformed).
+
+    Where `faults` are asked for, such lines are left out and told there instead.
+    """
+    return _LOG.read(path, faults)
 
 
 def last_iteration(path: Path) -> int | None:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from echelonflow.codec import Document
+from echelonflow.errors import InputError
 
 _BURST_S_BEFORE_VERSIONS = 0.002
 
@@ -28,6 +29,8 @@ class LinkMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     rtt_loaded_ms: float | None = None
     attempts: int = 1
     """How often it was measured, each time for longer; the least error is reported."""
+    links: tuple[str, ...] = ()
+    """Names of all links that were full while it was; empty in records from before they were told."""
 
 
 class TimerLateness(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,9 +76,9 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     def last(self) -> CalibrationAttempt:
         return self.attempts[-1]
 
-    def of_run(self, run_index: int) -> CalibrationAttempt:
-        """The attempt that speaks for a run: the latest of those that reach back to it."""
-        return next(a for a in reversed(self.attempts) if a.first_run <= run_index)
+    def of_run(self, run_index: int) -> CalibrationAttempt | None:
+        """The attempt that speaks for a run: the latest of those that reach back to it; None if none does."""
+        return next((a for a in reversed(self.attempts) if a.first_run <= run_index), None)
 
 
 def write_calibration(path: Path, calibration: Calibration) -> None:
@@ -85,7 +88,12 @@ def write_calibration(path: Path, calibration: Calibration) -> None:
 
 def read_calibration(path: Path) -> Calibration | None:
     """Read calibration.json, of any version; None where there is none, InputError where it is malformed."""
-    return _DOCUMENT.read(path) if path.exists() else None
+    if not path.exists():
+        return None
+    found = _DOCUMENT.read(path)
+    if not found.attempts:
+        raise InputError(f"{path}: holds no attempt; a calibration has one at least")
+    return found
 
 
 def _with_attempts(data: Any, _: Path) -> Any:

@@ -27,6 +27,9 @@ class DecisionLog:
         self._file.close()
 
 
-def read_decisions(path: Path) -> list[DecisionRecord]:
-    """All decisions in `path`, none where it does not exist (InputError, naming the line, for a malformed one)."""
-    return list(_LOG.read(path))
+def read_decisions(path: Path, faults: list[str] | None = None) -> list[DecisionRecord]:
+    """All decisions in `path`, none where it does not exist (InputError, naming the line, for a malformed one).
+
+    Where `faults` are asked for, such lines are left out and told there instead.
+    """
+    return list(_LOG.read(path, faults))

@@ -195,6 +195,16 @@ def read(path: Path) -> tuple[Opening, Iterator[Handled]]:
     return opening, _events(lines, path)
 
 
+def policy_orders(path: Path, faults: list[str]) -> Iterator[tuple[float, PolicyOrdered]]:
+    """Every swap of policies in a log, with the monotonic clock (seconds) then; what cannot be read goes to `faults`.
+
+    Only lines that may hold one are decoded: a log has many, and few swaps.
+    """
+    for line in _LOG.read(path, faults, containing=b'"policy_ordered"'):
+        if isinstance(line, Handled) and isinstance(line.event, PolicyOrdered):
+            yield line.now_s, line.event
+
+
 def _events(lines: Iterator[Opening | Handled], path: Path) -> Iterator[Handled]:
     for line in lines:
         if isinstance(line, Opening):

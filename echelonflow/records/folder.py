@@ -132,6 +132,11 @@ class RunFolder:
         return self.root / "coflow-runs.json"
 
     @property
+    def seal(self) -> Path:
+        """What every raw file was when the experiment ended."""
+        return self.root / "seal.json"
+
+    @property
     def control_socket(self) -> Path:
         return self.root / "control.sock"
 
@@ -167,5 +172,5 @@ class RunFolder:
 
     def runs(self) -> list[RunFiles]:
         """The raw records of every run that has said how it ended, also by failing."""
-        found = (RunFiles(path.parent) for path in self.raw.glob("*/run.json") if path.stat().st_size > 0)
+        found = (RunFiles(path.parent) for path in self.raw.glob("*/run.json"))
         return sorted(found, key=lambda run: run.root.name)

@@ -67,6 +67,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     resumed: tuple[Resumption, ...] = ()
     versions: dict[str, str] = msgspec.field(default_factory=dict)
     machine: dict[str, Any] = msgspec.field(default_factory=dict)
+    sealed: bool = False
+    """Whether a seal (seal.json) belongs to it: folders from before there were seals have none."""
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:

@@ -37,6 +37,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     """Share of all cores that the host took away, over the run."""
     switch_thread_busy: float = 0.0
     switch_thread_busy_max: float = 0.0
+    core_busy: float | None = None
+    """Of the busiest core, over the run; None in runs from before it was measured."""
 
 
 class ClassCounters(msgspec.Struct, frozen=True):

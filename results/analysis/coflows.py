@@ -7,6 +7,7 @@ there are at most 50).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.records.coflow_runs import read_coflow_runs
+from echelonflow.records.manifest import Manifest
 from results.analysis.columns import write_csv
 from results.analysis.rows import RunKey
 
@@ -108,15 +110,41 @@ def load_trace_runs(path: Path) -> list[TraceRun]:
     ]
 
 
+def judge_trace(runs: Sequence[TraceRun], manifest: Manifest) -> list[str]:
+    """Where the runs of a trace are not what the manifest says, or cannot be; empty if they are."""
+    reasons, facts = [], manifest.trace
+    found, coflows, flows = [run.policy for run in runs], len(runs[0].coflow_id), int(runs[0].width.sum())
+    if sorted(found) != sorted(manifest.policies):
+        reasons.append(f"coflow-runs.json holds the policies {', '.join(found)}, not those of manifest.json")
+    if facts is not None and (facts.coflows, facts.flows) != (coflows, flows):
+        reasons.append(
+            f"coflow-runs.json holds {coflows} Coflows of {flows} flows, not {facts.coflows} of {facts.flows} "
+            "as manifest.json says"
+        )
+    if len(set(runs[0].coflow_id.tolist())) < coflows:
+        reasons.append("coflow-runs.json numbers two Coflows alike")
+    if not (runs[0].longest_bytes > 0).all() or not (runs[0].longest_bytes <= runs[0].size_bytes).all():
+        reasons.append("coflow-runs.json has a Coflow whose longest flow is longer than all of it, or nothing")
+    early = [run.policy for run in runs if not (run.completion_s > 0).all()]
+    if early:
+        reasons.append(f"coflow-runs.json has Coflows that end before they arrive, under {', '.join(early)}")
+    return reasons
+
+
 def coflow_results(runs: Sequence[TraceRun]) -> tuple[CoflowResult, ...]:
     """The figures of each run, normalised to the first."""
     first = _figures(runs[0].completion_s)
     found = []
     for run in runs:
         figures = _figures(run.completion_s)
-        ratios = tuple(ours / theirs for ours, theirs in zip(figures, first, strict=True))
+        ratios = tuple(map(_ratio, figures, first))
         found.append(CoflowResult(run.policy, len(run.coflow_id), *figures, ratios, _kinds(run, runs[0])))
     return tuple(found)
+
+
+def _ratio(ours: float, theirs: float) -> float:
+    """One figure over another; infinite over none, which only a garbled record has."""
+    return ours / theirs if theirs else math.inf
 
 
 def _figures(completion_s: Floats) -> tuple[float, float, float, float]:
@@ -138,7 +166,7 @@ def _kinds(run: TraceRun, first: TraceRun) -> tuple[CoflowKind, ...]:
         if mask.any()
     }
     return tuple(
-        CoflowKind(name, int(masks[name].sum()), ours_s, ours_s / theirs_s)
+        CoflowKind(name, int(masks[name].sum()), ours_s, _ratio(ours_s, theirs_s))
         for name, (ours_s, theirs_s) in averages.items()
     )
 

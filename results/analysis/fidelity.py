@@ -15,12 +15,10 @@ from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.outcome import RunOutcome
 from echelonflow.records.run_record import FlowRecord, RunRecord
 from echelonflow.wire.classes import CONTROL_CLASS, class_of_dscp
+from results.analysis.asked import NAMED_AT_MOST, Asked, missing_computes
 from results.analysis.packets import FlowPackets
 from results.analysis.planned import jobs_ended
 from results.analysis.statistics import quantile
-
-NAMED_AT_MOST = 3
-"""Flows that a message names of all that are wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +37,8 @@ class Fidelity:
     """Share of time (0 to 1) in which Open vSwitch's busiest thread was busy, mean over the run. From the load sampler."""
     switch_thread_busy_max: float | None
     """The busiest sample of it. From the load sampler."""
+    core_busy: float | None
+    """Share of time (0 to 1) in which the busiest core was busy, mean over the run; null in older runs. From the load sampler."""
     late_p99_s: float | None
     """How late compute steps ended: 99th percentile. From the agents' logs."""
     late_max_s: float | None
@@ -54,7 +54,17 @@ class Fidelity:
     capture_drops: int
     """Packets that they missed. From the capturing programs."""
     captures_wrong: tuple[str, ...]
-    """Captures that are missing or end in mid-packet, in words. From the packets."""
+    """Captures that are missing, end in mid-packet, or hold other counts than were captured, in words. From the packets."""
+    counters_wrong: tuple[str, ...]
+    """Interfaces whose queues counted less than flows carried through them, or nothing, in words. From the queues' counters."""
+    computes_asked: int
+    """Computations in all iterations; of a job that a planned crash ended, those that it had finished. From the jobs."""
+    computes_finished: int
+    """Computations that ended. From the agents' logs."""
+    computes_missing: tuple[str, ...]
+    """The first of those that did not, in words. Computed."""
+    told_twice: tuple[str, ...]
+    """Steps of which the agents' logs tell more than once, in words. From the agents' logs."""
     flows_asked: int
     """Flows that cross the network in all iterations; of a job that a planned crash ended, those that it had finished.
     From the jobs."""
@@ -69,12 +79,16 @@ class Fidelity:
     bytes_pcap: int | None
     """Payload that the receivers' captures hold, each byte counted once; null without packets. From the packets."""
     bytes_wrong: tuple[str, ...]
-    """Flows whose four counts differ, in words. Computed."""
+    """Flows whose counts differ, at both ends by log and by packets, in words. Computed."""
     retransmitted_bytes: int
     """Payload that was sent again. From the packets."""
     stray_dscp_bytes: int
     """Payload that arrived with a mark never decided for its flow. From the packets."""
     stray_dscp_share: float
+    """That as a share of all payload that arrived. Computed."""
+    disobedient_bytes: int
+    """Payload that arrived with another mark than was in force for its flow when it left. From the packets."""
+    disobedient_share: float
     """That as a share of all payload that arrived. Computed."""
     stray_class_bytes: int
     """Bytes in queues of data classes to which no flow was ever assigned. From the queues' counters."""
@@ -106,6 +120,7 @@ def measure(
     *,
     captures_wrong: Sequence[str] = (),
     clock_drift: float = 0.0,
+    told_twice: Sequence[str] = (),
 ) -> Fidelity:
     """Measure a run from its run.json, its records, and what the captures saw of its flows."""
     late = [c.late_s for c in record.computes]
@@ -115,13 +130,15 @@ def measure(
     stray_class, stray_class_share = _stray_classes(run, record, "bytes")
     _, stray_class_packet_share = _stray_classes(run, record, "packets")
     finished = [f for f in record.flows if not math.isnan(f.finish_s)]
-    ended = jobs_ended(run.faults, jobs)  # of these only what was finished counts
-    living = [job for job in jobs if job.name not in ended]
-    counted = [f for f in record.flows if f.job not in ended or not math.isnan(f.finish_s)]
     seen = [(f, packets[key]) for f in finished if (key := (f.job, f.iteration, f.flow)) in packets]
     differences = [abs(p.finish_s - f.finish_s) for f, p in seen if p.finish_s is not None]
     lags = [p.start_s - f.release_s for f, p in seen if p.start_s is not None]
     decision_ms = [d.total_ms for d in record.decisions]
+    ended = jobs_ended(run.faults, jobs)  # of these only what was finished counts
+    living = Asked(tuple(job for job in jobs if job.name not in ended))
+    missing = missing_computes(record, living)
+    counted = [f for f in record.flows if f.job not in ended or not math.isnan(f.finish_s)]
+    disobedient = sum(p.disobedient_bytes for p in packets.values())
     return Fidelity(
         completed=run.completed,
         failure=run.failure,
@@ -129,6 +146,7 @@ def measure(
         cpu_busy_max=None if run.load is None else run.load.cpu_busy_max,
         switch_thread_busy=None if run.load is None else run.load.switch_thread_busy,
         switch_thread_busy_max=None if run.load is None else run.load.switch_thread_busy_max,
+        core_busy=None if run.load is None else run.load.core_busy,
         late_p99_s=quantile(late, 0.99),
         late_max_s=max(late, default=None),
         late_max_share=_late_share(record, jobs),
@@ -137,7 +155,12 @@ def measure(
         capture_packets=sum(c.received for c in captures),
         capture_drops=sum(c.dropped for c in captures),
         captures_wrong=tuple(captures_wrong),
-        flows_asked=_flows_asked(living) + sum(f.job in ended for f in finished),
+        counters_wrong=tuple(_wrong_counters(run, record)),
+        computes_asked=living.computes_asked + sum(c.job in ended for c in record.computes),
+        computes_finished=len(record.computes),
+        computes_missing=tuple(missing[:NAMED_AT_MOST]),
+        told_twice=tuple(told_twice),
+        flows_asked=living.flows_asked + sum(f.job in ended for f in finished),
         flows_finished=len(finished),
         bytes_asked=sum(f.size_bytes for f in record.flows),
         bytes_sent=sum(f.sent_bytes for f in record.flows),
@@ -147,6 +170,8 @@ def measure(
         retransmitted_bytes=sum(p.retransmitted_bytes for p in packets.values()),
         stray_dscp_bytes=stray,
         stray_dscp_share=stray / arrived if arrived else 0.0,
+        disobedient_bytes=disobedient,
+        disobedient_share=disobedient / arrived if arrived else 0.0,
         stray_class_bytes=stray_class,
         stray_class_share=stray_class_share,
         stray_class_packet_share=stray_class_packet_share,
@@ -172,15 +197,34 @@ def _late_share(record: RunRecord, jobs: Sequence[Job]) -> float | None:
     return max(shares, default=None)
 
 
-def _flows_asked(jobs: Sequence[Job]) -> int:
-    return sum(job.iterations for job in jobs for transfer in job.dag.transfers if not job.is_local(transfer))
-
-
 def _queue_drops(run: RunOutcome) -> tuple[int, int]:
     """Packets that queues dropped, and all that reached one."""
     counters = [c for classes in run.classes.values() for c in classes.values()]
     drops = sum(c.drops for c in counters)
     return drops, drops + sum(c.packets for c in counters)
+
+
+def _wrong_counters(run: RunOutcome, record: RunRecord) -> list[str]:
+    """In words, the hosts through whose queue less went than they sent; or that nothing was counted at all.
+
+    Every flow goes through its source's own queue. Older runs counted the switches' alone.
+    """
+    if not any(counters.bytes for classes in run.classes.values() for counters in classes.values()):
+        return ["queues counted no bytes"]
+    if any(min(c.bytes, c.packets, c.drops) < 0 for classes in run.classes.values() for c in classes.values()):
+        return ["queues counted less after the run than before it"]
+    sent: dict[str, int] = {}
+    for f in record.flows:
+        sent[f.src_host] = sent.get(f.src_host, 0) + f.sent_bytes
+    wrong = []
+    for host, sent_bytes in sorted(sent.items()):
+        classes = run.classes.get(f"{host}-eth0")
+        counted = None if classes is None else sum(counters.bytes for counters in classes.values())
+        if counted is not None and counted < sent_bytes:
+            wrong.append(f"the queue of {host} counted {counted} bytes, of {sent_bytes} that were sent")
+    if wrong or not any(f"{host}-eth0" in run.classes for host in sent):
+        return wrong
+    return [f"the queue of {host} was not counted" for host in sorted(sent) if f"{host}-eth0" not in run.classes]
 
 
 def _stray_marks(record: RunRecord, packets: Mapping[FlowKey, FlowPackets]) -> tuple[int, int]:
@@ -217,6 +261,8 @@ def _wrong_bytes(flows: Sequence[FlowRecord], packets: Mapping[FlowKey, FlowPack
         counts = {"sent": f.sent_bytes, "received": f.received_bytes}
         if seen is not None:
             counts["in packets"] = seen.unique_bytes
+            if seen.source_bytes is not None:
+                counts["in packets at the source"] = seen.source_bytes
         if any(count != f.size_bytes for count in counts.values()):
             told = ", ".join(f"{count} {what}" for what, count in counts.items())
             wrong.append(f"{f.job}/{f.flow} of iteration {f.iteration}: {f.size_bytes} bytes asked for, {told}")

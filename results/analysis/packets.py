@@ -6,7 +6,7 @@ counts at the moment at which it was *first* seen, so retransmissions and reorde
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,12 @@ Floats = npt.NDArray[np.float64]
 THROUGHPUT_BINS = 150
 LEAST_SEGMENTS_PER_BIN = 8
 """Offload makes segments of up to 64 KiB."""
+OBEYED_WITHIN_S = 0.05
+"""From a decision to the first packet that leaves under it: ten times what it takes on an idle machine."""
+DECIDED_BEFORE_S = 0.005
+"""A decision is in force up to so much before the time in its record, by the clock of the captures."""
+Decided = tuple[float, int]
+"""(run time in seconds, DSCP) of a decision on one flow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,10 @@ class FlowPackets:
     dscp: Mapping[int, int]
     last_dscp: int | None
     """The mark of the byte that the destination saw last."""
+    source_bytes: int | None = None
+    """Bytes seen at the source, each counted once."""
+    disobedient_bytes: int = 0
+    """Bytes that arrived with another mark than was in force for the flow when they left the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +103,18 @@ def flow_packets(
     *,
     iterations: int,
     clock: RunClock,
+    decided: Mapping[int, Sequence[Decided]] | None = None,
 ) -> list[FlowPackets]:
     """What two captures saw of each iteration of the flow whose connection is `name`.
 
-    A capture that is missing (None) leaves what it would have told empty.
+    A capture that is missing (None) leaves what it would have told empty. `decided` are the marks of each iteration, in
+    the order in which they came into force; without them nothing is disobedient.
     """
-    at_source = _iterations(source, name, size_bytes, iterations)
-    at_destination = _iterations(destination, name, size_bytes, iterations)
+    left, came = (_pieces(capture, name, size_bytes, iterations) for capture in (source, destination))
+    spans = [(k * size_bytes, (k + 1) * size_bytes) for k in range(iterations)]
+    at_source, at_destination = (
+        [_NOTHING if pieces is None else pieces.iteration(*span) for span in spans] for pieces in (left, came)
+    )
 
     def run_s(time_ns: int | None) -> float | None:
         return None if time_ns is None else float(clock.run_times_s(np.array([time_ns], dtype=np.int64))[0])
@@ -114,9 +129,35 @@ def flow_packets(
             source_dscp=sent.dscp,
             dscp=got.dscp,
             last_dscp=got.last_dscp,
+            source_bytes=sent.unique_bytes,
+            disobedient_bytes=_disobedient_bytes(left, came, spans[k], (decided or {}).get(k, ()), clock),
         )
-        for sent, got in zip(at_source, at_destination, strict=True)
+        for k, (sent, got) in enumerate(zip(at_source, at_destination, strict=True))
     ]
+
+
+def _disobedient_bytes(
+    left: _Pieces | None, came: _Pieces | None, span: tuple[int, int], decided: Sequence[Decided], clock: RunClock
+) -> int:
+    """Bytes of `span` that arrived with a mark that was not in force within `OBEYED_WITHIN_S` before they left."""
+    if left is None or came is None or not decided:
+        return 0
+    low, high = np.searchsorted(came.at, span)
+    packets, width = came.first_packet[low:high], np.diff(came.at[low : high + 1])
+    place = np.searchsorted(left.at, came.at[low:high], side="right") - 1
+    inside = (place >= 0) & (place < left.first_packet.size) & (packets >= 0)
+    packets, width, place = packets[inside], width[inside], place[inside]
+    sent = left.first_packet[place]
+    packets, width, sent = packets[sent >= 0], width[sent >= 0], sent[sent >= 0]
+    sent_s = clock.run_times_s(left.stream.time_ns[sent])
+    marks = came.stream.dscp[packets]
+    obeys = np.zeros(packets.size, dtype=bool)
+    ends_s = [*(time_s for time_s, _ in decided[1:]), np.inf]
+    begins_s = [-np.inf, *(time_s for time_s, _ in decided[1:])]
+    for (_, dscp), begin_s, end_s in zip(decided, begins_s, ends_s, strict=True):
+        in_force = (sent_s >= begin_s - DECIDED_BEFORE_S) & (sent_s <= end_s + OBEYED_WITHIN_S)
+        obeys |= in_force & (marks == dscp)
+    return int(width[~obeys].sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +207,11 @@ def throughput_Bps(
     return found
 
 
-def _iterations(
+def _pieces(
     capture: Capture | None, name: tuple[str, int, str, int], size_bytes: int, iterations: int
-) -> list[_Seen]:
+) -> _Pieces | None:
     stream = capture.streams.get(name) if capture is not None else None
-    if stream is None:
-        return [_NOTHING] * iterations
-    pieces = _Pieces.of(stream, size_bytes, iterations)
-    return [pieces.iteration(k * size_bytes, (k + 1) * size_bytes) for k in range(iterations)]
+    return None if stream is None else _Pieces.of(stream, size_bytes, iterations)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

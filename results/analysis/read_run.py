@@ -1,53 +1,120 @@
 """From the raw files of one emulated run to one `RunRecord`: agents' logs, plan and decisions joined.
 
-What a run that failed has left is read as far as it goes. A missing file, a last line that was cut off and a flow that
-only one end tells of are no errors here. The verdict names them.
+What a run has left is read as far as it goes. A missing file, a last line that was cut off and a flow that only one end
+tells of are no errors here. What cannot be read, or cannot be of this run, is named and left out. The verdict says it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
 
-from echelonflow.errors import InputError
 from echelonflow.model.flow_key import FlowKey
-from echelonflow.records.agent_log import Computed, Received, Sent, read_agent_log
+from echelonflow.records.agent_log import Computed, Line, Received, Sent, read_agent_log
 from echelonflow.records.decisions import read_decisions
 from echelonflow.records.folder import RunFiles
 from echelonflow.records.outcome import RunOutcome
 from echelonflow.records.plan import Plan
 from echelonflow.records.run_record import ComputeRecord, DecisionRecord, FlowRecord, RunRecord
+from results.analysis.asked import MOST_S, Asked, why_no_compute, why_no_flow
 from results.analysis.planned import alone
 
+_Kept = TypeVar("_Kept")
 
-def read_run(files: RunFiles, outcome: RunOutcome, plan: Plan) -> RunRecord:
+
+@dataclass(frozen=True, slots=True)
+class ReadRun:
+    """What could be read of a run; `faults` names the rest, by file and line."""
+
+    record: RunRecord
+    faults: list[str] = field(default_factory=list)
+    twice: list[FlowKey] = field(default_factory=list)
+    """Steps of which an agent tells more than once; the last telling is in the record."""
+
+
+def read_run(files: RunFiles, outcome: RunOutcome, plan: Plan) -> ReadRun:
     """All records of the run; times in seconds since the run's zero.
 
     A flow that its sender tells of and its receiver does not has finish_s nan and 0 received bytes. Decisions are those
     of all controllers that the run had, and what agents did by themselves between them.
-    Raises InputError where a line in the middle of a log is malformed, or tells of a rank that no job has.
     """
-    record = RunRecord(outcome.policy, outcome.repeat)
-    record.decisions = [d for part in (files, *files.restarts()) for d in read_decisions(part.decisions)]
-    placement = {job.name: job.placement for job in plan.placed}
-    sent: dict[FlowKey, Sent] = {}
-    received: dict[FlowKey, Received] = {}
+    found = ReadRun(RunRecord(outcome.policy, outcome.repeat))
+    record, asked = found.record, Asked(plan.jobs)
+    for part in (files, *files.restarts()):
+        record.decisions += _decisions(part.decisions, asked, found.faults)
+    lines = _Lines()
     for path in sorted(files.agents.glob("*.jsonl")):
-        for line in read_agent_log(path):
-            if isinstance(line, Computed):
-                hosts = placement.get(line.job, ())
-                if not 0 <= line.rank < len(hosts):
-                    raise InputError(f"{path}: computes on rank {line.rank} of job {line.job!r}, which the plan lacks")
-                record.computes.append(_compute(line, hosts[line.rank]))
-            elif isinstance(line, Sent):
-                sent[line.job, line.iteration, line.flow] = line
-            else:
-                received[line.job, line.iteration, line.flow] = line
-    record.decisions += alone(outcome.faults, sent, record.decisions)
+        for line in read_agent_log(path, found.faults):
+            why = lines.add(line, path.stem, plan, asked)
+            if why is not None:
+                found.faults.append(f"{path}: {why}")
+    record.computes = sorted(lines.computes.values(), key=lambda c: (c.start_s, c.job, c.iteration, c.step))
+    found.twice.extend(lines.twice)
+    record.decisions += alone(outcome.faults, lines.sent, record.decisions)
     record.decisions.sort(key=lambda d: d.time_s)
-    record.computes.sort(key=lambda c: (c.start_s, c.job, c.iteration, c.step))
-    record.flows = _flows(plan, sent, received, last_marks(record.decisions))
-    return record
+    for flow in _flows(plan, lines.sent, lines.received, last_marks(record.decisions)):
+        why = why_no_flow(asked, flow)
+        if why is None:
+            record.flows.append(flow)
+        else:
+            found.faults.append(f"{files.agents}: {why}")
+    return found
+
+
+def _decisions(path: Path, asked: Asked, faults: list[str]) -> list[DecisionRecord]:
+    found = []
+    for decision in read_decisions(path, faults):
+        strange = [k for k in decision.changed if not asked.knows(k[0], k[1]) or (k[0], k[2]) not in asked.flows]
+        if strange or not all(0 <= dscp < 64 for *_, dscp, _ in decision.changed):
+            faults.append(f"{path}: decides at {decision.time_s} s on a flow that no job has, or a mark that is none")
+        elif not all(abs(value) < MOST_S for value in (decision.time_s, decision.policy_ms, decision.total_ms)):
+            faults.append(f"{path}: a decision at {decision.time_s} s took {decision.total_ms} ms")
+        else:
+            found.append(decision)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """What the logs of all agents tell, by step."""
+
+    computes: dict[FlowKey, ComputeRecord] = field(default_factory=dict)
+    sent: dict[FlowKey, Sent] = field(default_factory=dict)
+    received: dict[FlowKey, Received] = field(default_factory=dict)
+    twice: list[FlowKey] = field(default_factory=list)
+
+    def add(self, line: Line, host: str, plan: Plan, asked: Asked) -> str | None:
+        """Keep a line of the log of `host`; or why it cannot be of this run."""
+        if isinstance(line, Computed):
+            hosts = next((job.placement for job in plan.placed if job.name == line.job), ())
+            if not 0 <= line.rank < len(hosts) or hosts[line.rank] != host:
+                return f"computes on rank {line.rank} of job {line.job!r}, which the plan does not place on {host}"
+            compute = _compute(line, host)
+            why = why_no_compute(asked, compute)
+            if why is not None:
+                return why
+            self._keep(self.computes, (line.job, line.iteration, line.step), compute)
+            return None
+        key = (line.job, line.iteration, line.flow)
+        known = asked.flows.get((line.job, line.flow))
+        if known is None or not asked.knows(line.job, line.iteration):
+            return f"tells of flow {line.job}/{line.flow} of iteration {line.iteration}, which no job has"
+        end, whose = ("sends", known.src_host) if isinstance(line, Sent) else ("receives", known.dst_host)
+        if whose != host:
+            return f"{host} {end} flow {line.job}/{line.flow}, which is {whose}'s to do"
+        if isinstance(line, Sent):
+            self._keep(self.sent, key, line)
+        else:
+            self._keep(self.received, key, line)
+        return None
+
+    def _keep(self, among: dict[FlowKey, _Kept], key: FlowKey, what: _Kept) -> None:
+        if key in among:
+            self.twice.append(key)
+        among[key] = what
 
 
 def last_marks(decisions: list[DecisionRecord]) -> dict[FlowKey, tuple[int, float]]:

@@ -55,6 +55,8 @@ class IterationRow(IterationKey):
     """Exposed communication: `duration_s` less what it would be if transfers took no time. Computed."""
     predicted_s: float | None
     """The iteration's duration in the fluid simulation of the same jobs, network and policy. From prediction.json."""
+    in_force: str | None = None
+    """Policies in force during the iteration, in order; empty in a run in which none was swapped in. From events.jsonl."""
 
 
 @dataclass(frozen=True, slots=True)

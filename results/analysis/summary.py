@@ -34,10 +34,32 @@ class JobFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyPart:
+    """The part of a run in which one policy was in force, where policies were swapped in mid-run."""
+
+    policy: str
+    """Policy with its options; `unknown` where no record tells. From events.jsonl."""
+    since_s: float | None
+    """When it was swapped in, in seconds since the run's zero; null for the run's own policy. From events.jsonl."""
+    jobs: Mapping[str, JobFigures]
+    """Figures by name of each job, over the iterations that lie wholly in that part. Computed."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunResult:
     """One run: what is needed to average it, and whether it may be."""
 
-    KEYS: ClassVar[tuple[str, ...]] = ("label", "policy", "repeat", "valid", "reasons", "jobs", "fidelity", "faults")
+    KEYS: ClassVar[tuple[str, ...]] = (
+        "label",
+        "policy",
+        "repeat",
+        "valid",
+        "reasons",
+        "jobs",
+        "fidelity",
+        "parts",
+        "faults",
+    )
 
     label: str
     """Name of the run: of its raw records and captures, and in reasons. From the run."""
@@ -51,6 +73,9 @@ class RunResult:
     """Figures by name of each job of which it completed an iteration. Computed."""
     fidelity: Fidelity | None
     """How faithful the run was; null for a simulated run, which has nothing to be unfaithful to. Computed."""
+    parts: tuple[PolicyPart, ...] = ()
+    """One object for each policy that was in force, before and after every swap; empty where none was swapped in. Computed."""
+
     faults: tuple[FaultShown, ...] = ()
     """The planned faults that happened in it, in order of the plan. From run.json."""
 

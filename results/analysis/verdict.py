@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from echelonflow.errors import InputError
-from echelonflow.records.calibration import Calibration
+from echelonflow.records.calibration import Calibration, LinkMeasurement
+from results.analysis.asked import named
 from results.analysis.fidelity import Fidelity
+from results.analysis.summary import JobFigures, PolicyPart
+
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,12 @@ class Limits:
     max_switch_thread_busy: float = 0.90
     """Mean over the run of Open vSwitch's busiest thread. A saturated switch forwards slower than its queues say,
     and idle cores beside it hide that."""
+    max_cpu_busy_max: float = 0.99
+    """The same in the worst window (a second): at 100 % nobody knows how much more was wanted."""
+    max_switch_thread_busy_max: float = 0.98
+    """The same of that thread. Its clock counts in hundredths of a second, so that 100 % may read 98."""
+    max_core_busy: float = 0.99
+    """Mean over the run of the busiest core: one that is never free serves interrupts and timers late."""
     max_late_p99_s: float = 0.005
     """Compute steps end late by less, 99 of 100: a tenth of the shortest flow that is not warned about (50 ms)."""
     max_late_share: float = 0.02
@@ -40,6 +51,12 @@ class Limits:
     """Packets, of any size, in a data class that nobody decided. Acknowledgements that are not in the control class are
     10 to 20 % of all packets and few of the bytes. Behind all data they starve, and with them the flows that they
     acknowledge."""
+    max_disobedient_share: float = 0.02
+    """Bytes that arrived with another mark than was in force for their flow. The first segments of flows of 200 ms that
+    overtook their first rule were 0.5 % at most, on a machine with other work."""
+    max_prediction_error: float = 0.2
+    """Iteration time of a job off the fluid simulation, either way. Valid runs strayed up to 15 %, where an answer hung
+    on a tie. A link at 60 % of its rate made 47 %."""
     max_log_pcap_median_s: float = 0.002
     """Flow finish by the agent's log and by packets, median: both are used, so both must tell the same story."""
     max_log_pcap_p99_s: float = 0.010
@@ -83,6 +100,23 @@ _RULES = (
         "lower the link rate, use larger segments (tso), or the kernel datapath",
     ),
     _Rule(
+        "cpu_busy_max",
+        "max_cpu_busy_max",
+        "all the machine's processors were busy {value:.0%} of a whole second (limit {limit:.0%}): "
+        "end other work, or scale the experiment down (lower rate, fewer hosts)",
+    ),
+    _Rule(
+        "switch_thread_busy_max",
+        "max_switch_thread_busy_max",
+        "Open vSwitch's busiest thread was busy {value:.0%} of a whole second (limit {limit:.0%}): "
+        "lower the link rate, use larger segments (tso), or the kernel datapath",
+    ),
+    _Rule(
+        "core_busy",
+        "max_core_busy",
+        "one processor was busy {value:.0%} of the time (limit {limit:.0%}): end what keeps it busy",
+    ),
+    _Rule(
         "late_p99_s",
         "max_late_p99_s",
         "one compute step in a hundred ended {value_ms:.1f} ms late or more (limit {limit_ms:.1f} ms): "
@@ -112,6 +146,12 @@ _RULES = (
         "see decisions.jsonl and logs/controller.log",
     ),
     _Rule(
+        "disobedient_share",
+        "max_disobedient_share",
+        "{value:.1%} of the bytes arrived with another mark than was in force for their flow (limit {limit:.1%}): "
+        "see decisions.jsonl and logs/controller.log",
+    ),
+    _Rule(
         "stray_class_share",
         "max_stray_share",
         "{value:.1%} of the bytes in queues were in a class that was never decided (limit {limit:.1%}): "
@@ -138,6 +178,9 @@ _RULES = (
 )
 
 
+_SHARES = ("cpu_busy", "cpu_busy_max", "switch_thread_busy", "switch_thread_busy_max", "core_busy")
+
+
 def judge(fidelity: Fidelity, limits: Limits) -> list[str]:
     """Why a run is invalid: what was measured, the limit, and what to do. Empty if it is valid."""
     reasons = []
@@ -147,12 +190,24 @@ def judge(fidelity: Fidelity, limits: Limits) -> list[str]:
         value, limit = getattr(fidelity, rule.measure), getattr(limits, rule.limit)
         if value is not None and value > limit:
             reasons.append(rule.text.format(value=value, limit=limit, value_ms=value * 1e3, limit_ms=limit * 1e3))
+    for name in _SHARES:
+        value = getattr(fidelity, name)
+        if value is not None and not 0 <= value <= 1:
+            reasons.append(f"{name} is {value:g}, which is no share: see run.json")
     return reasons + _counts(fidelity)
 
 
 def _counts(f: Fidelity) -> list[str]:
     """Sums that must agree exactly."""
     reasons = [f"{wrong}: packets cannot be checked; see logs/" for wrong in f.captures_wrong]
+    reasons += [f'{wrong}; see "classes" in run.json' for wrong in f.counters_wrong]
+    if f.computes_missing:
+        reasons.append(
+            f"{f.computes_finished} of {f.computes_asked} computations finished (all must): there is no record of "
+            f"{', '.join(f.computes_missing)}; see agents/*.jsonl"
+        )
+    if f.told_twice:
+        reasons.append(f"logs tell twice of {named(f.told_twice)}: once is right; see agents/*.jsonl")
     if f.flows_finished < f.flows_asked:
         reasons.append(
             f"{f.flows_finished} of {f.flows_asked} flows finished (all must); see agents/*.jsonl and logs/agent-*.log"
@@ -165,21 +220,74 @@ def _counts(f: Fidelity) -> list[str]:
     return reasons
 
 
-def judge_calibration(calibration: Calibration | None, run_index: int, limits: Limits) -> list[str]:
-    """Why the network of a run was not the one declared (calibration.json); empty if it was."""
-    if calibration is None:
+def judge_prediction(
+    measured: Mapping[str, JobFigures], predicted: Mapping[str, JobFigures], limits: Limits
+) -> list[str]:
+    """Why a run is too far from the fluid simulation of its policy to be believed unexplained; empty if it is not."""
+    reasons = []
+    for job, found in measured.items():
+        if job not in predicted:
+            reasons.append(f"job {job} was not predicted: nothing says how long it should take; see prediction.json")
+            continue
+        expected_s = predicted[job].iteration_s
+        off = found.iteration_s / expected_s - 1 if expected_s > 0 else math.inf
+        if not abs(off) <= limits.max_prediction_error:
+            reasons.append(
+                f"iterations of job {job} took {found.iteration_s:.3f} s, {off:+.0%} off the {expected_s:.3f} s "
+                f"predicted (limit {limits.max_prediction_error:.0%}): the network or the hosts were not what was "
+                "declared, or the job stands on an edge (ARCHITECTURE.md, Comparisons)"
+            )
+    return reasons
+
+
+def judge_swaps(parts: Sequence[PolicyPart]) -> list[str]:
+    """That policies were swapped in mid-run, so that the run is nobody's; empty where none was."""
+    if len(parts) < 2:
+        return []
+    told = ", ".join(f"{part.policy} at {part.since_s:.3f} s" for part in parts[1:])
+    return [f"the policy was swapped in mid-run ({told}): it counts for neither; summary.json has both parts"]
+
+
+def judge_calibration(
+    calibration: Calibration | None, run_index: int, limits: Limits, hosts: Collection[str] = ()
+) -> list[str]:
+    """Why the network of a run was not the one declared (calibration.json); empty if it was.
+
+    `hosts` are those that take part: where it is known which links were measured, theirs must be among them.
+    """
+    attempt = None if calibration is None else calibration.of_run(run_index)
+    if attempt is None or not attempt.links:
         return ["links were not calibrated: nothing says that the network is what was declared; see logs/"]
-    return [
+    reasons = [
         f"{link.kind} links ({link.path}) carried {link.error:+.1%} of what they declare "
         f"(limit {limits.max_link_error:.0%}): end other work or lower the link rate; see calibration.json"
-        for link in calibration.of_run(run_index).off(limits.max_link_error)
+        for link in attempt.off(limits.max_link_error)
     ]
+    told = [link for link in attempt.links if not _adds_up(link)]
+    reasons += [f"calibration.json contradicts itself on {link.path}" for link in told]
+    measured = {name for link in attempt.links for name in link.links}
+    ends = {end for name in measured for end in name.partition("#")[0].split("->")}
+    unmeasured = sorted(set(hosts) - ends) if measured else []
+    if unmeasured:
+        reasons.append(f"the links of {named(unmeasured)} were not calibrated; see calibration.json")
+    return reasons
+
+
+def _adds_up(link: LinkMeasurement) -> bool:
+    """Whether the error of a measurement is that of its rates."""
+    return link.declared_Bps > 0 and abs(link.measured_Bps / link.declared_Bps - 1 - link.error) < _ROUNDING
 
 
 def judge_completeness(found: Sequence[tuple[str, int]], policies: Sequence[str], repeats: int) -> list[str]:
-    """Why the runs found, as (policy, repeat), are not all that were asked for."""
-    missing = [f"{p} repeat {r}" for r in range(repeats) for p in policies if (p, r) not in set(found)]
-    if not missing:
-        return []
-    named = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-    return [f"{len(missing)} of {len(policies) * repeats} runs are missing: {named}"]
+    """Why the runs found, as (policy, repeat), are not those that were asked for."""
+    there, asked = set(found), len(policies) * repeats
+    strange = sorted({f"{p} repeat {r}" for p, r in there if p not in policies or not 0 <= r < repeats})
+    reasons = [f"nobody asked for {named(strange)}"] if strange else []
+    if len(there) < len(found):
+        reasons.append("a run is there twice")
+    number = asked - (len(there) - len(strange))
+    if number > 0:
+        absent = (f"{p} repeat {r}" for r in range(repeats) for p in policies if (p, r) not in there)
+        first = ", ".join(itertools.islice(absent, 5)) + (f" and {number - 5} more" if number > 5 else "")
+        reasons.append(f"{number} of {asked} runs are missing: {first}")
+    return reasons

@@ -15,6 +15,7 @@ from echelonflow.model.arrangement import staggered
 from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
 from echelonflow.model.network import Network
 from echelonflow.records.agent_log import AgentLog, Computed, Line, Mark, Received, Sent
+from echelonflow.records.assignment import AssignedRun, Assignment, write_assignment
 from echelonflow.records.calibration import Calibration, CalibrationAttempt, LinkMeasurement, write_calibration
 from echelonflow.records.decisions import DecisionLog
 from echelonflow.records.folder import RunFolder, policy_labels, run_label
@@ -227,11 +228,23 @@ def write_experiment(
     )  # fmt: skip
     write_manifest(folder.manifest, manifest)
     write_network(folder.network, network)
+    write_assignment(folder.assignment, assignment(network, jobs, names, repeats))
     write_calibration(folder.calibration, calibration(-0.01))
     save_runs(folder.prediction, [fluid_run(jobs, network, name) for name in names])
     for run in runs:
         write_run(root, network, jobs, run)
     return root
+
+
+def assignment(network: Network, jobs: Sequence[Job], names: Sequence[str], repeats: int) -> Assignment:
+    """Every policy once in every repeat, in the order of `names`."""
+    pairs = [(name, repeat) for repeat in range(repeats) for name in names]
+    labels = policy_labels(names)
+    runs = [
+        AssignedRun(index, name, run_label(labels[name], repeat), repeat, "priority", 10.0)
+        for index, (name, repeat) in enumerate(pairs)
+    ]
+    return Assignment(network=network, jobs=tuple(map(PlacedJob.of, jobs)), runs=tuple(runs))
 
 
 def calibration(*errors: float) -> Calibration:

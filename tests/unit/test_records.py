@@ -62,7 +62,7 @@ def test_a_run_is_read_by_the_ports_of_its_plan_however_ports_are_dealt_now(v0, 
     files = v0.run("fair-r0")
     write_plan(files.plan, read_plan(files.plan))
     monkeypatch.setattr("echelonflow.records.plan.declarations", None)
-    found = read_run(files, read_outcome(files.outcome), read_plan(files.plan))
+    found = read_run(files, read_outcome(files.outcome), read_plan(files.plan)).record
     kept = {(f.flow, f.src_port, f.dst_port) for f in found.flows}
     assert len(kept) == 3
     assert {port for _, port, _ in kept} == {10_000, 10_001, 10_002}
@@ -71,7 +71,7 @@ def test_a_run_is_read_by_the_ports_of_its_plan_however_ports_are_dealt_now(v0, 
 def test_what_had_no_versions_is_read(v0):
     assert read_manifest(v0.manifest).policies == ("fair", "echelonflow")
     for files in v0.runs():
-        run = read_run(files, read_outcome(files.outcome), read_plan(files.plan))
+        run = read_run(files, read_outcome(files.outcome), read_plan(files.plan)).record
         assert (len(run.computes), len(run.flows)) == (12, 6)
         assert len(run.decisions) > 6
 

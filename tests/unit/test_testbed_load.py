@@ -11,12 +11,12 @@ import pytest
 
 from echelonflow.records.outcome import Load
 from testbed import load
-from testbed.load import Sample, busy_share, read_sample, stolen_share, summary, thread_share
+from testbed.load import Sample, busy_share, core_share, read_sample, stolen_share, summary, thread_share
 
 
 def test_the_clocks_are_the_machines(monkeypatch):
     times = psutil._pslinux.scputimes(100, 0, 50, 800, 40, 5, 5, 3, 7, 0)
-    monkeypatch.setattr(load.psutil, "cpu_times", lambda: times)
+    monkeypatch.setattr(load.psutil, "cpu_times", lambda percpu=False: [times] if percpu else times)
     sample = read_sample()
     # Waiting for a disk is idle time, and guests' time is counted in "user" already.
     assert (sample.busy_s, sample.stolen_s, sample.total_s) == (163, 3, 1003)
@@ -64,6 +64,14 @@ def test_summary_has_the_mean_and_the_worst_window():
     assert summary([a, b, c]) == Load(
         cpu_busy=0.5, cpu_busy_max=0.9, cpu_stolen=0.0, switch_thread_busy=0.5, switch_thread_busy_max=1.0
     )  # fmt: skip
+
+
+def test_the_busiest_core_counts_though_all_together_are_half_idle():
+    a = Sample(0.0, 0.0, 0.0, 0.0, cores_s=((0.0, 0.0), (5.0, 10.0)))
+    b = Sample(2.0, 2.0, 0.0, 4.0, cores_s=((2.0, 2.0), (5.1, 12.0)))
+    assert core_share(a, b) == 1.0
+    assert summary([a, b]).core_busy == 1.0
+    assert core_share(a, Sample(2.0, 2.0, 0.0, 4.0)) is None
 
 
 def test_a_thread_born_between_samples_counts_from_zero():

@@ -1,0 +1,182 @@
+"""What the jobs of an experiment ask of a run, held against what its records tell: steps, iterations, flows, times.
+
+Records that tell of what no job has are not counted: a table must not be made of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from echelonflow.errors import InputError
+from echelonflow.model.dag import Job
+from echelonflow.model.flow_key import FlowKey
+from echelonflow.records.run_record import ComputeRecord, FlowRecord, RunRecord
+
+NAMED_AT_MOST = 3
+"""Things that a message names of all that are wrong."""
+MOST_STEPS = 20_000_000
+"""Steps of all iterations of an experiment that is analysed: with more, a number in its files was garbled."""
+MOST_S = 1e9
+"""Times beyond 30 years from a run's zero are none."""
+
+
+def named(what: Sequence[str]) -> str:
+    """The first of many things, and how many more there are."""
+    more = len(what) - NAMED_AT_MOST
+    return ", ".join(what[:NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
+
+
+def check_size(jobs: Sequence[Job]) -> None:
+    """InputError where the jobs have more steps, over all iterations, than any run has."""
+    steps = sum(job.iterations * len(job.dag.steps) for job in jobs)
+    if steps > MOST_STEPS:
+        raise InputError(f"its jobs have {steps} steps in all iterations; {MOST_STEPS} are analysed at most")
+    for job in jobs:
+        largest_bytes = max((transfer.size_bytes for transfer in job.dag.transfers), default=0)
+        if job.iterations * largest_bytes >= 1 << 63:
+            raise InputError(f"job {job.name}: a flow of {largest_bytes} bytes {job.iterations} times has over 63 bits")
+
+
+class AskedFlow(NamedTuple):
+    """What a job says of one flow that crosses the network."""
+
+    group: str
+    src_host: str
+    dst_host: str
+    size_bytes: int
+    offset_s: float
+    coflow: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The steps that cross nothing and the flows that cross the network, of all jobs."""
+
+    jobs: tuple[Job, ...]
+
+    @cached_property
+    def iterations(self) -> dict[str, int]:
+        return {job.name: job.iterations for job in self.jobs}
+
+    @cached_property
+    def ranks(self) -> dict[tuple[str, str], int]:
+        """Rank of every (job, computation)."""
+        return {(job.name, step.name): step.rank for job in self.jobs for step in job.dag.computes}
+
+    @cached_property
+    def duration_s(self) -> dict[tuple[str, str], float]:
+        """How long every (job, computation) is to take."""
+        return {(job.name, step.name): step.duration_s for job in self.jobs for step in job.dag.computes}
+
+    @cached_property
+    def kinds(self) -> dict[tuple[str, str], str]:
+        """Kind of every (job, computation)."""
+        return {(job.name, step.name): step.kind for job in self.jobs for step in job.dag.computes}
+
+    @cached_property
+    def flows(self) -> dict[tuple[str, str], AskedFlow]:
+        """Every (job, flow) that crosses the network."""
+        return {
+            (job.name, step.name): AskedFlow(
+                job.dag.group_of[step.name].name,
+                *job.hosts_of(step),
+                step.size_bytes,
+                job.dag.offset_s[step.name],
+                step.coflow,
+            )
+            for job in self.jobs
+            for step in job.dag.transfers
+            if not job.is_local(step)
+        }
+
+    @cached_property
+    def computes_asked(self) -> int:
+        return sum(job.iterations * len(job.dag.computes) for job in self.jobs)
+
+    @cached_property
+    def flows_asked(self) -> int:
+        return sum(self.iterations[job] for job, _ in self.flows)
+
+    def knows(self, job: str, iteration: int) -> bool:
+        return 0 <= iteration < self.iterations.get(job, 0)
+
+
+def why_no_compute(asked: Asked, c: ComputeRecord) -> str | None:
+    """Why a record cannot be of these jobs; None if it can."""
+    if not asked.knows(c.job, c.iteration) or (c.job, c.step) not in asked.ranks:
+        return f"tells of {c.job}/{c.step} of iteration {c.iteration}, which no job has"
+    if c.rank != asked.ranks[c.job, c.step] or c.kind != asked.kinds[c.job, c.step]:
+        return f"tells of {c.job}/{c.step} as {c.kind!r} on rank {c.rank}; the job has it otherwise"
+    if not -MOST_S < c.start_s <= c.finish_s < MOST_S or not abs(c.late_s) < MOST_S:
+        return f"tells of {c.job}/{c.step} of iteration {c.iteration} from {c.start_s} to {c.finish_s} s"
+    return None
+
+
+def why_no_flow(asked: Asked, f: FlowRecord) -> str | None:
+    """Why a record cannot be of these jobs; None if it can."""
+    if not asked.knows(f.job, f.iteration) or (f.job, f.flow) not in asked.flows:
+        return f"tells of flow {f.job}/{f.flow} of iteration {f.iteration}, which no job has"
+    if (f.group, f.src_host, f.dst_host, f.size_bytes, f.offset_s, f.coflow) != asked.flows[f.job, f.flow]:
+        return f"tells of flow {f.job}/{f.flow} otherwise than its job: group, hosts, bytes, offset or Coflow"
+    if (
+        not all(abs(time_s) < MOST_S for time_s in (f.release_s, f.start_s)) or abs(f.finish_s) >= MOST_S
+    ):  # which may be nan
+        return f"tells of flow {f.job}/{f.flow} of iteration {f.iteration} at times that cannot be"
+    return None
+
+
+def checked(record: RunRecord, asked: Asked, where: str) -> RunRecord:
+    """`record` as it is (InputError, beginning with `where`, where it tells of what no job has, or of anything twice)."""
+    for c in record.computes:
+        _refuse(where, why_no_compute(asked, c))
+    for f in record.flows:
+        _refuse(where, why_no_flow(asked, f))
+    for twice in (
+        repeated((c.job, c.iteration, c.step) for c in record.computes),
+        repeated((f.job, f.iteration, f.flow) for f in record.flows),
+    ):
+        if twice:
+            raise InputError(f"{where}: tells twice of {named(twice)}")
+    return record
+
+
+def _refuse(where: str, why: str | None) -> None:
+    if why is not None:
+        raise InputError(f"{where}: {why}")
+
+
+def repeated(keys: Iterable[FlowKey]) -> list[str]:
+    """In words, the steps that are there more than once."""
+    return [words_of(key) for key, count in Counter(keys).items() if count > 1]
+
+
+def missing_computes(record: RunRecord, asked: Asked) -> list[str]:
+    """In words, the computations of all iterations that have no record."""
+    there = {(c.job, c.iteration, c.step) for c in record.computes}
+    return _missing(asked, there, asked.ranks)
+
+
+def missing_flows(record: RunRecord, asked: Asked) -> list[str]:
+    """In words, the flows of all iterations that have no record, or none that has ended."""
+    there = {(f.job, f.iteration, f.flow) for f in record.flows if not math.isnan(f.finish_s)}
+    return _missing(asked, there, asked.flows)
+
+
+def _missing(asked: Asked, there: set[FlowKey], steps: Iterable[tuple[str, str]]) -> list[str]:
+    return [
+        words_of((job, iteration, step))
+        for job, step in steps
+        for iteration in range(asked.iterations[job])
+        if (job, iteration, step) not in there
+    ]
+
+
+def words_of(key: FlowKey) -> str:
+    """One iteration of a step, in words."""
+    job, iteration, step = key
+    return f"{job}/{step} of iteration {iteration}"

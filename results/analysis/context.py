@@ -1,0 +1,193 @@
+"""What all runs of a folder share, read once; what of it cannot be read is named."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from echelonflow.errors import InputError
+from echelonflow.model.dag import Job
+from echelonflow.records.assignment import Assignment, read_assignment
+from echelonflow.records.calibration import Calibration, read_calibration
+from echelonflow.records.folder import RunFolder
+from echelonflow.records.manifest import Manifest, read_manifest
+from echelonflow.records.network_file import read_network
+from echelonflow.records.run_record import RunRecord
+from echelonflow.records.runs import load_runs, save_runs
+from echelonflow.records.seal import broken, read_seal
+from results.analysis import contradictions
+from results.analysis.asked import Asked, check_size, checked
+from results.analysis.rows import IterationRow, RunRows, run_rows
+from results.analysis.summary import JobFigures, job_figures
+from results.analysis.verdict import Limits
+
+_MOST_RUNS = 10_000_000
+
+
+@dataclass(frozen=True)
+class Context:
+    """What all runs of a folder share."""
+
+    root: Path
+    manifest: Manifest
+    jobs: tuple[Job, ...]
+    prediction: Mapping[str, RunRecord] = field(default_factory=dict)
+    """The fluid run of each policy."""
+    calibration: Calibration | None = None
+    """What links were found to carry; None where they never were measured."""
+    assignment: Assignment | None = None
+    """What the emulator had to do; None in simulations, and where it cannot be read."""
+    changed: Mapping[str, str] = field(default_factory=dict)
+    """Raw files that are not as they were sealed, and what happened to each."""
+    wrong: tuple[str, ...] = ()
+    """What cannot be read, or contradicts itself, of the files that all runs share."""
+
+    @property
+    def files(self) -> RunFolder:
+        return RunFolder(self.root)
+
+    @cached_property
+    def limits(self) -> Limits:
+        return Limits.with_changes(self.manifest.limits)
+
+    @cached_property
+    def predictions(self) -> Mapping[str, RunRows]:
+        """Rows of the fluid run of each policy."""
+        return {policy: run_rows(record, self.jobs) for policy, record in self.prediction.items()}
+
+    def predicted(self, policy: str) -> Sequence[IterationRow]:
+        """Iterations of the fluid run of `policy`; none where it was not predicted."""
+        return self.predictions.get(policy, RunRows()).iterations
+
+    def predicted_figures(self, policy: str) -> Mapping[str, JobFigures]:
+        """Figures of each job in the fluid run of `policy`; none where it was not predicted."""
+        return job_figures(self.predictions.get(policy, RunRows()), self.jobs)
+
+    @property
+    def policies(self) -> list[str]:
+        return list(self.manifest.policies)
+
+    def changed_in(self, run_label: str) -> list[str]:
+        """In words, the raw files of a run that are not as they were sealed."""
+        return [f"{name} {what}" for name, what in self.changed.items() if self._is_of(name, run_label)]
+
+    @property
+    def changed_elsewhere(self) -> list[str]:
+        """The same of files that belong to no run that is there."""
+        labels = [files.root.name for files in self.files.runs()]
+        return [
+            f"{name} {what}"
+            for name, what in self.changed.items()
+            if not any(self._is_of(name, run_label) for run_label in labels)
+        ]
+
+    @staticmethod
+    def _is_of(name: str, run_label: str) -> bool:
+        return name.startswith((f"raw/{run_label}/", f"pcap/{run_label}-"))
+
+
+def open_folder(root: Path, predictions: Mapping[str, RunRecord] | None = None) -> Context:
+    """What the runs in `root` share; `predictions` are kept there, in place of what was.
+
+    InputError where the manifest cannot be read: without it nothing says what the rest is.
+    """
+    files = RunFolder(root)
+    manifest = read_manifest(files.manifest)
+    try:
+        jobs = tuple(placed.job() for placed in manifest.jobs)
+        check_size(jobs)
+        _check(manifest)
+        Limits.with_changes(manifest.limits)
+    except InputError as error:
+        raise InputError(f"{files.manifest}: {error}") from None
+    wrong: list[str] = []
+    changed = _changed(files, manifest, wrong)
+    emulated = manifest.backend == "emulation"
+    if predictions is not None:
+        save_runs(files.prediction, list(predictions.values()))
+        prediction: Mapping[str, RunRecord] = predictions
+    else:
+        prediction = _prediction(files, Asked(jobs), wrong) if manifest.trace is None else {}
+    return Context(
+        root=root,
+        manifest=manifest,
+        jobs=jobs,
+        prediction=prediction,
+        calibration=_calibration(files, wrong) if emulated else None,
+        assignment=_assignment(files, manifest, wrong) if emulated else None,
+        changed=changed,
+        wrong=tuple(wrong),
+    )
+
+
+def _check(manifest: Manifest) -> None:
+    if not manifest.policies or len(set(manifest.policies)) != len(manifest.policies):
+        raise InputError("policies: names none, or one twice")
+    if not 0 < manifest.repeats * len(manifest.policies) <= _MOST_RUNS:
+        raise InputError(f"repeats is {manifest.repeats}, which no experiment has")
+    if manifest.time_unit_s is not None and not 0 < manifest.time_unit_s < math.inf:
+        raise InputError(f"time_unit_s is {manifest.time_unit_s}; a unit is positive")
+    if not manifest.jobs and manifest.trace is None:
+        raise InputError("names neither jobs nor a trace")
+    if manifest.trace is not None and manifest.backend != "fluid":
+        raise InputError("a trace of Coflows is simulated; backend says it was emulated")
+
+
+def _changed(files: RunFolder, manifest: Manifest, wrong: list[str]) -> Mapping[str, str]:
+    """Raw files that are not as they were sealed; a seal that is missing or unreadable is `wrong`."""
+    if not files.seal.exists():
+        if manifest.sealed:
+            wrong.append("seal.json is missing: nothing says that raw files are as they were when the experiment ended")
+        return {}
+    try:
+        return broken(files, read_seal(files.seal))
+    except InputError as error:
+        wrong.append(f"cannot be read: {error}")
+        return {}
+
+
+def _prediction(files: RunFolder, asked: Asked, wrong: list[str]) -> Mapping[str, RunRecord]:
+    if not files.prediction.exists():
+        return {}
+    try:
+        runs = load_runs(files.prediction)
+    except InputError as error:
+        wrong.append(f"cannot be read: {error}")
+        return {}
+    found = {}
+    for run in runs:
+        try:
+            found[run.policy] = checked(run, asked, f"{files.prediction}, {run.policy}")
+        except InputError as error:
+            wrong.append(f"cannot be read: {error}")
+    return found
+
+
+def _calibration(files: RunFolder, wrong: list[str]) -> Calibration | None:
+    try:
+        return read_calibration(files.calibration)
+    except InputError as error:
+        wrong.append(f"cannot be read: {error}")
+        return None
+
+
+def _assignment(files: RunFolder, manifest: Manifest, wrong: list[str]) -> Assignment | None:
+    """What was assigned, held against the manifest and the controller's own network; version 0 had none."""
+    if manifest.network is not None and files.network.exists():
+        try:
+            if read_network(files.network) != manifest.network:
+                wrong.append("manifest.json and network.json differ in the network")
+        except InputError as error:
+            wrong.append(f"cannot be read: {error}")
+    if not files.assignment.exists():
+        return None
+    try:
+        assignment = read_assignment(files.assignment)
+    except InputError as error:
+        wrong.append(f"cannot be read: {error}")
+        return None
+    wrong.extend(contradictions.of_experiment(manifest, assignment))
+    return assignment
