@@ -21,8 +21,8 @@ from results.analysis.fidelity import Fidelity
 from results.analysis.planned import FaultShown
 from results.analysis.rows import FlowRow, GroupRow, IterationRow, RunKey
 from results.analysis.statistics import Estimate
-from results.analysis.summary import JobFigures, PolicyResult, RunResult, Summary
-from results.report.table import COFLOW_COLUMNS, COLUMNS, PrintedColumn
+from results.analysis.summary import JobFigures, PolicyPart, PolicyResult, RunResult, Summary
+from results.report.table import COFLOW_COLUMNS, COLUMNS, SWAP_COLUMNS, PrintedColumn
 
 END = "<!-- end of what is made -->"
 
@@ -38,6 +38,7 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "summary.json: estimates": (Estimate,),
         "summary.json: figures": (JobFigures,),
         "summary.json: runs": (RunResult,),
+        "summary.json: parts": (PolicyPart,),
         "summary.json: fidelity": (Fidelity,),
         "summary.json: faults": (FaultShown,),
         "summary.json: coflows": (CoflowResult,),
@@ -46,7 +47,7 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
 )
 """What is made of each dataclass that a run writes, by the name of the made part."""
 PRINTED: Mapping[str, Sequence[PrintedColumn[Any]]] = MappingProxyType(
-    {"printed: jobs": COLUMNS, "printed: Coflows": COFLOW_COLUMNS}
+    {"printed: jobs": COLUMNS, "printed: swaps": SWAP_COLUMNS, "printed: Coflows": COFLOW_COLUMNS}
 )
 """The tables that end a run on the terminal."""
 

@@ -15,7 +15,7 @@ from echelonflow.records.calibration import Calibration
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import Manifest
 from results.analysis.summary import Summary
-from results.report.table import MISSING, format_seconds, format_share
+from results.report.table import MISSING, format_seconds, format_share, swapped_parts
 
 _PICTURES = (
     (
@@ -77,6 +77,7 @@ def write_report(folder: RunFolder, manifest: Manifest, calibration: Calibration
         simulated=summary.backend == "fluid",
         calibration=calibration,
         pictures=_pictures(folder.root),
+        swapped=swapped_parts(summary),
         facts=_facts(manifest),
         experiment=json.dumps(manifest.experiment, indent=2, ensure_ascii=False),
         command=_command(manifest),

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from echelonflow.tables import text_table
 from results.analysis.coflows import FIGURES, CoflowResult
 from results.analysis.statistics import Estimate
-from results.analysis.summary import PolicyResult, Summary
+from results.analysis.summary import JobFigures, PolicyPart, PolicyResult, Summary
 
 MISSING = "-"
 Row = TypeVar("Row")
@@ -75,6 +75,50 @@ COLUMNS: tuple[PrintedColumn[PolicyResult], ...] = (
 """The table of jobs."""
 
 
+@dataclass(frozen=True, slots=True)
+class SwappedPart:
+    """One job in one part of a run in which policies were swapped: a line of that table."""
+
+    run: str
+    part: PolicyPart
+    job: str
+    figures: JobFigures | None
+
+
+SWAP_COLUMNS: tuple[PrintedColumn[SwappedPart], ...] = (
+    PrintedColumn("run", "", "Name of the run.", lambda r: r.run),
+    PrintedColumn("in force", "", "Policy in force in that part of it.", lambda r: r.part.policy),
+    PrintedColumn(
+        "since", "s", "When it was swapped in; a dash for the run's own policy.",
+        lambda r: format_seconds(r.part.since_s),
+    ),
+    PrintedColumn("job", "", "Name of the job.", lambda r: r.job),
+    PrintedColumn(
+        "iteration", "s", "Mean iteration time, over the iterations that lie wholly in that part.",
+        lambda r: format_seconds(r.figures.iteration_s if r.figures else None),
+    ),
+    PrintedColumn(
+        "exposed", "s", "Their mean exposed communication.",
+        lambda r: format_seconds(r.figures.exposed_s if r.figures else None),
+    ),
+    PrintedColumn(
+        "tardiness", "s", "Mean tardiness of their EchelonFlows by weight.",
+        lambda r: format_seconds(r.figures.tardiness_s if r.figures else None),
+    ),
+)  # fmt: skip
+"""The table of runs in which policies were swapped: before and after."""
+
+
+def swapped_parts(summary: Summary) -> list[SwappedPart]:
+    """Every job in every part of the runs in which policies were swapped."""
+    return [
+        SwappedPart(run.label, part, job, part.jobs.get(job))
+        for run in summary.runs
+        for part in run.parts
+        for job in run.jobs
+    ]
+
+
 def _seconds(name: str, meaning: str, place: int) -> PrintedColumn[CoflowResult]:
     field = FIGURES[place]
     return PrintedColumn(name, "s", f"{meaning} of Coflow completion times.", lambda r: f"{getattr(r, field):.3f}")
@@ -117,6 +161,9 @@ def summary_table(summary: Summary) -> str:
         lines.append(
             f"seconds, {source}{note}; predicted: iteration by fluid simulation; speed-up over the first policy"
         )
+        swapped = swapped_parts(summary)
+        if swapped:
+            lines += ["policies swapped in mid-run, which count for neither:", _table(SWAP_COLUMNS, swapped, "llrl")]
     if not summary.valid:
         lines += ["verdict: INVALID", *(f"  - {reason}" for reason in summary.reasons)]
     else:

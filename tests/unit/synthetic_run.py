@@ -18,6 +18,7 @@ from echelonflow.records.agent_log import AgentLog, Computed, Line, Mark, Receiv
 from echelonflow.records.assignment import AssignedRun, Assignment, write_assignment
 from echelonflow.records.calibration import Calibration, CalibrationAttempt, LinkMeasurement, write_calibration
 from echelonflow.records.decisions import DecisionLog
+from echelonflow.records.events import EventLog, Opening, PolicyOrdered
 from echelonflow.records.folder import RunFolder, policy_labels, run_label
 from echelonflow.records.manifest import Manifest, write_manifest
 from echelonflow.records.network_file import write_network
@@ -245,6 +246,13 @@ def assignment(network: Network, jobs: Sequence[Job], names: Sequence[str], repe
         for index, (name, repeat) in enumerate(pairs)
     ]
     return Assignment(network=network, jobs=tuple(map(PlacedJob.of, jobs)), runs=tuple(runs))
+
+
+def write_swap(root: Path, synthetic: SyntheticRun, at_s: float, policy: str) -> None:
+    """Let the log of a run's events tell that `policy` was swapped in at `at_s`."""
+    path = RunFolder(root).run(synthetic.outcome.label).events
+    with contextlib.closing(EventLog(path, Opening(paper_network()))) as log:
+        log.append(ZERO_MONOTONIC_S + at_s, PolicyOrdered(policy))
 
 
 def calibration(*errors: float) -> Calibration:

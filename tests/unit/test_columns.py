@@ -17,7 +17,7 @@ from echelon.running import runner
 from results.analysis.columns import columns_of, to_json
 from results.folder import analyse
 from results.report.table import summary_table
-from tests.unit.synthetic_run import paper_job, paper_network, synthetic_run, write_experiment
+from tests.unit.synthetic_run import paper_job, paper_network, synthetic_run, write_experiment, write_swap
 
 PAGE = (columns.DOCS / "columns.md").read_text(encoding="utf-8")
 EXPERIMENTS = columns.DOCS.parent / "experiments"
@@ -41,6 +41,7 @@ def emulated(tmp_path_factory):
         for i, name in enumerate(names)
     ]
     root = write_experiment(tmp_path_factory.mktemp("emulated") / "run", network, jobs, names, runs)
+    write_swap(root, runs[-1], 2.0, "fair")
     return root, analyse(root, pictures=False)
 
 
@@ -89,6 +90,12 @@ def test_tables_of_runs_are_documented(kind, request):
     assert ((root / "decisions.jsonl").stat().st_size > 0) == (kind == "emulated")
 
 
+def test_the_table_of_swaps_is_documented(emulated):
+    lines = summary_table(emulated[1]).splitlines()
+    after = lines.index("policies swapped in mid-run, which count for neither:")
+    assert re.split(r"  +", lines[after + 1].strip()) == documented("printed: swaps")
+
+
 def test_tables_of_a_trace_are_documented(trace):
     root, summary = trace
     assert head(root / "coflows.csv") == documented("coflows.csv")
@@ -107,6 +114,7 @@ def objects(summary):
     for run in summary["runs"]:
         yield "summary.json: runs", run
         yield from (("summary.json: figures", figures) for figures in run["jobs"].values())
+        yield from (("summary.json: parts", part) for part in run["parts"])
         if run["fidelity"]:
             yield "summary.json: fidelity", run["fidelity"]
         yield from (("summary.json: faults", fault) for fault in run["faults"])
