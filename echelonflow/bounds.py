@@ -70,10 +70,13 @@ def leading(options: Mapping[str, int]) -> str:
 
 
 def check_network(options: Mapping[str, int], *, hosts: int, switches: int, cables: int) -> None:
-    """InputError unless a network of so many hosts, switches and cables can be made; `options` led there."""
+    """InputError unless a network of so many hosts, switches and cables can be made; `options` led there.
+
+    Without options it is no topology that a user asked for: a controller learns its network host by host.
+    """
     check_most("hosts", hosts, MOST_HOSTS, options)
     check_most("switches", switches, MOST_SWITCHES, options)
     check_most("cables", cables, MOST_CABLES, options)
-    if hosts < LEAST_HOSTS:
-        first = next(iter(options), "hosts")
-        raise InputError(f"{first}: {hosts} host{'s' * (hosts != 1)} have nobody to send to; a network has at least 2")
+    if options and hosts < LEAST_HOSTS:
+        first = next(iter(options))
+        raise InputError(f"{first}: {hosts} is too few: a host needs another one to send to; the bound is 2")

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from echelonflow.model.network import Cable, Network
 from echelonflow.model.topologies import dumbbell, leaf_spine, single_switch
 from testbed import calibrate, probe
 from tests.unit.test_records_calibration import link
@@ -56,7 +57,7 @@ def test_neither_a_segment_nor_a_burst_is_more_than_two_per_cent_of_a_window():
 
 def test_where_no_link_can_be_filled_nothing_is_measured():
     class Net:
-        network = single_switch.build(hosts=1, rate_bps=1e6)
+        network = Network("lone", ("h1",), ("s1",), (Cable("h1", "s1", 1e6),))
 
     assert calibrate.trials(Net.network) == []
     assert calibrate.watch_timers(Net()) is None
