@@ -20,7 +20,7 @@ trap 'rm -f "$said"' EXIT
 found=no
 for file in scripts/lock/*.txt; do
     code=0
-    .venv/bin/pip-audit --disable-pip --require-hashes --progress-spinner off -r "$file" "$@" >"$said" 2>&1 || code=$?
+    .venv/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off -r "$file" "$@" >"$said" 2>&1 || code=$?
     if [ "$code" -ne 0 ] && ! grep -q '^Found [0-9]' "$said"; then
         echo "audit.sh: $file was not audited: $(tail -n 1 "$said")" >&2
         echo "audit.sh: without a network, or where the registry's advisories cannot be asked, nothing can be said" >&2

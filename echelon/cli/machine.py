@@ -67,7 +67,7 @@ def capacity(
     machine alone meanwhile.
     """
     from echelon.running import capacity as capacities
-    from echelon.running import capacity_trials
+    from echelon.running import capacity_trials, ownership
     from testbed import preflight
 
     preflight.require()
@@ -78,7 +78,8 @@ def capacity(
             typer.echo(f"{name}, {count} hosts: {format_rate(found[-1].rate_bps)} a host")
     if all(c.rate_bps == 0 for c in found):
         raise InputError("no rate that was tried was carried; see `echelon doctor` for what this machine lacks")
-    capacities.remember(found, capacities.store())
+    with ownership.to_caller(capacities.store(), ours=True):
+        capacities.remember(found, capacities.store())
     typer.echo(f"remembered in {capacities.store()}")
 
 

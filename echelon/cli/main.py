@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from echelon.cli import bound, controller, convert, machine, replay, run
+from echelon.running import ownership
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, EchelonError, InputError
 from echelonflow.files import refusal
 
@@ -37,14 +38,21 @@ def _print_versions(wanted: bool) -> None:
     raise typer.Exit
 
 
+_NEED_NO_ROOT = frozenset({"bound", "study", "convert", "replay", "policies", "profile"})
+"""Commands that nobody has to be root for: under sudo they run as the user who called it."""
+
+
 @app.callback()
 def main_options(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_print_versions, is_eager=True, help="Show versions and exit."),
     ] = False,
 ) -> None:
     """What holds for every command."""
+    if context.invoked_subcommand in _NEED_NO_ROOT:
+        ownership.stop_being_root()
 
 
 run.register(app)
@@ -65,7 +73,9 @@ def report(folder: Annotated[Path, typer.Argument(help="Folder of an earlier run
     from results.folder import analyse
     from results.report.table import summary_table
 
-    summary = analyse(folder)
+    ownership.stop_being_root(folder)
+    with ownership.to_caller(folder):
+        summary = analyse(folder)
     typer.echo(summary_table(summary))
     typer.echo(f"\nreport: {folder / 'report.html'}")
     raise typer.Exit(exit_code(folder, summary))

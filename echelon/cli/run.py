@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from echelon.cli import interrupts
+from echelon.running import ownership, place
 from echelonflow.errors import (
     EXIT_BAD_INPUT,
     EXIT_FAILED,
@@ -77,6 +78,8 @@ def run(
     changes = {k: v for k, v in override.items() if v is not None}
     files = files or []
     _check_arguments(files, out, resume, backend, changes)
+    if backend == "fluid":
+        ownership.stop_being_root(out or place.RUNS)
     with interrupts.in_order():
         experiments = [schema.load(path, changes) for path in files]
         if resume is not None:
@@ -112,10 +115,14 @@ def _run(
 ) -> int:
     """Run one experiment; returns its exit code. What goes wrong with one of several is said, and the next is run."""
     from echelon.cli.display import Display
-    from echelon.running import place, runner
+    from echelon.running import runner
 
     try:
-        with place.reserved(out, experiment.name) as root:
+        with (
+            ownership.to_caller(out or place.RUNS),
+            place.reserved(out, experiment.name) as root,
+            ownership.to_caller(root),
+        ):
             with Display(experiment, Console(stderr=True), verbose=verbose) as display:
                 code, summary = runner.run(experiment, root, backend, display)
             _show(root, code, summary, as_json=as_json)
@@ -132,7 +139,7 @@ def _resume(root: Path, given: list[Experiment], *, verbose: bool, as_json: bool
     from echelon.running import resuming, runner
 
     begun = resuming.begun(root, given[0] if given else None)
-    with Display(begun.experiment, Console(stderr=True), verbose=verbose) as display:
+    with ownership.to_caller(root), Display(begun.experiment, Console(stderr=True), verbose=verbose) as display:
         code, summary = runner.resume(begun, display)
     _show(root, code, summary, as_json=as_json)
     return code

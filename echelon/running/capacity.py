@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from echelon.running import ownership
 from echelonflow.codec import Document
 from echelonflow.errors import InputError
 from echelonflow.model.network import Network
@@ -31,8 +32,10 @@ _DOCUMENT = Document("echelon-capacity", 1, _Remembered, {0: lambda data, _: dat
 
 
 def store() -> Path:
-    """The file in which capacities of this machine are remembered."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    """The file in which capacities of this machine are remembered: under sudo, that of the user who called it."""
+    called_by = ownership.caller()
+    home = (called_by and called_by.home) or Path.home()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
     return cache / "echelon" / "capacity.json"
 
 
