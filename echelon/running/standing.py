@@ -76,9 +76,9 @@ class Standing:
         self.line = CoordinatorLine(
             self.folder.control_socket, limit_s, lambda: check_controller(process), self.tokens[RUNNER]
         )
-        if resume is None:
-            self.line.wait_for("switches", limit_s, lambda: check_controller(process))
-        else:
+        # Switches first: agents that were told to go on before would be decided for, and their packets not.
+        self.line.wait_for("switches", limit_s, lambda: check_controller(process))
+        if resume is not None:
             self.line.send(resume)
             self.line.wait_for("begun", limit_s, lambda: check_controller(process))
         self.controller_away = False
