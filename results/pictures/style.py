@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatterSciNotation
 
 from echelonflow.files import writing
 
@@ -44,10 +46,24 @@ _SETTINGS: Mapping[str, object] = MappingProxyType(
         "legend.frameon": False,
         "legend.fontsize": 8,
         "figure.constrained_layout.use": True,
+        "text.parse_math": False,  # names are the user's: a policy file may be called $x^{.py
         "svg.fonttype": "none",
         "svg.hashsalt": "echelon",  # ids in SVG files do not change from one analysis to the next
     }
 )
+
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_POWER = re.compile(r"10\^\{([-0-9]+)\}")
+
+
+class _Powers(LogFormatterSciNotation):
+    """Labels of logarithmic axes, such as 10³, in plain letters."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        mathematics: str = super().__call__(x, pos)
+        inside = mathematics.removeprefix(r"$\mathdefault{").removesuffix("}$").replace(r"\times", "×")
+        return _POWER.sub(lambda power: "10" + power[1].translate(_RAISED), inside)
 
 
 def class_colours(classes: int) -> list[tuple[float, float, float, float]]:
@@ -64,6 +80,9 @@ def picture(path: Path, height_in: float, width_in: float = WIDTH_IN) -> Iterato
     with mpl.rc_context(dict(_SETTINGS)):
         figure = Figure(figsize=(width_in, height_in), dpi=DPI)
         yield figure
+        for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) if axis.get_scale() == "log"):
+            axis.set_major_formatter(_Powers())
+            axis.set_minor_formatter(_Powers())
         canvas = FigureCanvasAgg(figure)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")

@@ -187,6 +187,16 @@ def test_a_users_policy_that_does_not_work_is_refused_before_anything_starts(tmp
     assert not (tmp_path / "out").exists()
 
 
+def test_the_name_of_a_policy_file_may_be_any(tmp_path):
+    """What matplotlib takes for mathematics, a shell for a variable, HTML for a tag."""
+    mine = tmp_path / "$x^{$ <b>&'\".py"
+    mine.write_text(Path(schema.policies.__file__).with_name("fair.py").read_text())
+    experiment = schema.check(changed(policies=[str(mine)]), Path("f"))
+    code, _ = runner.run(experiment, tmp_path / "out", "fluid", lambda _: None)
+    assert code == 0
+    assert "$x^{$ &lt;b&gt;" in (tmp_path / "out" / "report.html").read_text()
+
+
 def test_a_users_policy_file_is_a_policy_like_any_other(tmp_path):
     mine = tmp_path / "mine.py"
     mine.write_text(Path(schema.policies.__file__).with_name("fair.py").read_text())
