@@ -77,6 +77,7 @@ class EmulatedNetwork:
                     f"topology {network.name}: interface name {name!r} is too long; use shorter node names"
                 )
         self._pids: dict[str, int] = {}
+        self._shells: dict[str, subprocess.Popen[Any]] = {}
         self._children: list[subprocess.Popen[Any]] = []
         self._stack = contextlib.ExitStack()
 
@@ -96,6 +97,12 @@ class EmulatedNetwork:
         self._children = [c for c in self._children if c.poll() is None]
         self._children.append(child)
         return child
+
+    def check(self) -> None:
+        """Raise RunError if the process that holds a host's namespaces has died: nothing more can be started there."""
+        for host, shell in self._shells.items():
+            if shell.poll() is not None:
+                raise RunError(f"the shell of host {host} died (exit {shell.returncode}), and with it the host")
 
     def switch_alive(self) -> bool:
         """Whether Open vSwitch still runs."""
@@ -173,7 +180,9 @@ class EmulatedNetwork:
             "c0", controller=_ExternalController, ip="127.0.0.1", port=self.controller_port, inNamespace=False
         )
         for host in network.hosts:
-            self._pids[host] = net.addHost(host, cls=Host, ip=None).pid
+            node = net.addHost(host, cls=Host, ip=None)
+            self._pids[host] = node.pid
+            self._shells[host] = node.shell
         for switch in network.switches:
             net.addSwitch(
                 switch,

@@ -19,6 +19,8 @@ from testbed import world
 
 DATAPATHS = ("auto", "kernel", "userspace")
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
+RUN_DIR = "openvswitch"
+"""Name of its folder, in a run's: a memory file system is mounted there, in the private world alone."""
 START_LIMIT_S = 30.0
 END_LIMIT_S = 3.0
 SWITCH_NICENESS = -10
@@ -66,7 +68,7 @@ class PrivateOpenVSwitch:
         self.datapath = datapath
         self.tso = True if tso is None else tso
         self.version = version()
-        self.run_dir = run_dir.resolve() / "openvswitch"
+        self.run_dir = run_dir.resolve() / RUN_DIR
         self.log_dir = log_dir.resolve()
         self._stack = contextlib.ExitStack()
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
@@ -115,7 +117,9 @@ class PrivateOpenVSwitch:
         self._wait("ovs-vswitchd", self.run_dir / f"ovs-vswitchd.{self.vswitchd_pid}.ctl")
 
     def _make_run_dir(self) -> None:
-        self.run_dir.mkdir(parents=True)
+        self.run_dir.mkdir(
+            parents=True, exist_ok=True
+        )  # one of a world that was killed is empty: the mount went with it
         self._stack.callback(self.run_dir.rmdir)
         # In memory: sockets need no disk, and the database would wait for one at every change.
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(self.run_dir)], check=True)

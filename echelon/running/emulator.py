@@ -8,10 +8,12 @@ everything that it started.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from echelon.running.one_run import carry_out
@@ -43,6 +45,11 @@ log = logging.getLogger("emulator")
 
 MOST_IN_A_ROW = 3
 """So many runs may fail one after the other, and the experiment ends: what fails them will fail the next one, too."""
+
+
+BUILD_LIMIT_S = 60.0
+"""For the network and its controller to come up, and `BUILD_NODE_S` more for each host and switch."""
+BUILD_NODE_S = 0.5
 
 
 def say(report: Progress) -> None:
@@ -123,7 +130,11 @@ def _emulate(folder: RunFolder) -> Progress:
         world.enter()
         assignment = read_assignment(folder.assignment)
         say(Building(len(assignment.network.hosts), len(assignment.network.switches)))
-        with standing(folder, assignment) as parts:
+        with contextlib.ExitStack() as stack:
+            with _limit_s(
+                BUILD_LIMIT_S + BUILD_NODE_S * (len(assignment.network.hosts) + len(assignment.network.switches))
+            ):
+                parts = stack.enter_context(standing(folder, assignment))
             built = True
             carry_out_all(parts, _calibrator(parts))
     except WorldError as error:
@@ -138,6 +149,22 @@ def _emulate(folder: RunFolder) -> Progress:
     except KeyboardInterrupt:
         return Interrupted()
     return Done()
+
+
+@contextlib.contextmanager
+def _limit_s(limit_s: float) -> Iterator[None]:
+    """RunError where the block takes longer: Mininet waits for ever for a shell that was killed."""
+
+    def give_up(*_: object) -> None:
+        raise RunError(f"the network was not there after {limit_s:.0f} s; see logs/")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _interrupt(*_: object) -> None:

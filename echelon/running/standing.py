@@ -52,6 +52,10 @@ class Standing:
             check_controller(self.controller)
         if not self.ovs.alive():
             raise WorldError("Open vSwitch died; see logs/ovs-vswitchd.log")
+        try:
+            self.net.check()
+        except RunError as error:
+            raise WorldError(str(error)) from None
 
     def kill_controller(self) -> None:
         """End the controller at once, as planned: it has no time to say or write anything."""

@@ -82,6 +82,7 @@ def in_world(assignment: Assignment, folder: RunFolder, report: Report) -> Done 
     Broke where the world ended without a word. Interrupts end it, and keep what there is.
     """
     from testbed import world
+    from testbed.openvswitch import RUN_DIR
 
     said = _Said()
     write_assignment(folder.assignment, assignment)
@@ -103,6 +104,10 @@ def in_world(assignment: Assignment, folder: RunFolder, report: Report) -> Done 
         report(said.last)
     finally:
         _end(emulator)
+        for path in (folder.control_socket, folder.rest_socket, folder.tokens):
+            path.unlink(missing_ok=True)  # of a world whose own parts could no longer remove them
+        with contextlib.suppress(OSError):
+            (folder.root / RUN_DIR).rmdir()
     ended = said.last
     if ended is None:
         ended = Broke(f"the emulation ended without saying why (exit {emulator.returncode}); see logs/emulator.log")

@@ -24,6 +24,9 @@ from tests.unit.synthetic_run import paper_network
 KILLED = -signal.SIGKILL
 
 
+ALL_HOSTS = SimpleNamespace(check=lambda: None)
+
+
 class Process:
     """A process that is seen to have ended with the next of `codes` at every look; the last one stays."""
 
@@ -36,11 +39,11 @@ class Process:
         return self.returncode
 
 
-def parts(tmp_path, controller=None, switches=None, runs=(), **changes) -> Standing:
+def parts(tmp_path, controller=None, switches=None, runs=(), net=None, **changes) -> Standing:
     switches = switches or Process(None)
     ovs = SimpleNamespace(alive=lambda: switches.poll() is None)
     assignment = Assignment(network=paper_network(), runs=tuple(runs), calibrate=False, **changes)
-    return Standing(RunFolder(tmp_path), assignment, (), ovs, None, controller or Process(None), None, {})
+    return Standing(RunFolder(tmp_path), assignment, (), ovs, net or ALL_HOSTS, controller or Process(None), None, {})
 
 
 def watched(tmp_path, controller, switches, **agents) -> OneRun:
@@ -178,3 +181,11 @@ def test_what_an_earlier_try_left_is_gone(tmp_path, carried_out):
     old.write_text("of another try")
     carried_out(None)
     assert not old.exists()
+
+
+def test_a_host_that_has_died_takes_the_world_with_it(tmp_path):
+    def gone():
+        raise RunError("the shell of host h1 died (exit -9), and with it the host")
+
+    with pytest.raises(WorldError, match="the shell of host h1 died"):
+        parts(tmp_path, net=SimpleNamespace(check=gone)).check()
