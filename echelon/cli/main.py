@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from echelon.cli import bound, controller, convert, machine, replay, run
+from echelon.cli import bound, check, controller, convert, machine, replay, run
+from echelon.cli.usage import usage_fault
 from echelon.running import ownership
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, EchelonError, InputError
 from echelonflow.files import refusal
@@ -56,6 +57,7 @@ def main_options(
 
 
 run.register(app)
+check.register(app)
 machine.register(app)
 controller.register(app)
 bound.register(app)
@@ -189,7 +191,7 @@ def main() -> None:
     except Exception as error:
         if not (hasattr(error, "show") and hasattr(error, "exit_code")):
             raise
-        error.show()  # a usage error of the command line
+        _complain_of_usage(error)
         code = EXIT_BAD_INPUT
     sys.exit(code)
 
@@ -197,3 +199,8 @@ def main() -> None:
 def _complain(words: str) -> None:
     with contextlib.suppress(OSError):  # of a terminal that has gone
         print(f"echelon: {words}", file=sys.stderr, flush=True)
+
+
+def _complain_of_usage(error: Exception) -> None:
+    with contextlib.suppress(OSError):
+        print(usage_fault(error, sys.argv[1:]), file=sys.stderr, flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -12,6 +13,7 @@ Made = TypeVar("Made")
 LineOf = Callable[[str], int | None]
 """The line of the part at a path such as jobs.0.stages, None where nothing is known of lines."""
 MOST_LISTED = 50
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
 def collect(faults: list[str], where: str, action: Callable[[], Made]) -> Made | None:
@@ -24,7 +26,7 @@ def collect(faults: list[str], where: str, action: Callable[[], Made]) -> Made |
     except InputError as error:
         for line in str(error).split("\n"):
             key, colon, rest = line.partition(": ")
-            faults.append(f"{where}.{key}: {rest}" if colon and key.isidentifier() else f"{where}: {line}")
+            faults.append(f"{where}.{key}: {rest}" if colon and _KEY.fullmatch(key) else f"{where}: {line}")
         return None
 
 

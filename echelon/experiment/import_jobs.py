@@ -9,7 +9,7 @@ from typing import Any
 from echelon.experiment.files import find_file
 from echelon.experiment.specs import ImportSpec
 from echelonflow import options
-from echelonflow.errors import InputError
+from echelonflow.errors import InputError, about
 from echelonflow.options import Option, bind, bind_text
 from traffic.workloads import formats
 
@@ -20,6 +20,7 @@ GIVEN = ("paths",)
 def import_job(spec: ImportSpec, folder: Path) -> formats.Imported:
     """The job in the files of `spec`, names being relative to `folder` (InputError, one line per fault)."""
     paths = [path for name in spec.files for path in _files(name, folder)]
+    about("format", lambda: formats.load(spec.format))
     return import_files(spec.format, paths, dict(spec.model_extra or {}))
 
 

@@ -86,7 +86,8 @@ def bound_paradigm(spec: JobSpec, link_Bps: float) -> BoundParadigm:
     """The paradigm that `spec` names, its options bound (InputError, one line per fault)."""
     if spec.paradigm is None:
         raise InputError("names neither a paradigm nor a trace nor an import; write such as `paradigm: gpipe`")
-    module = paradigms.load(spec.paradigm)
+    name = spec.paradigm
+    module = about("paradigm", lambda: paradigms.load(name))
     builder: Callable[..., JobDag] = module.build
     measured = None
     if spec.profile is not None:

@@ -17,6 +17,11 @@ _GZIP = b"\x1f\x8b"
 _HEAD_BYTES = 1 << 16
 
 
+def looks_like_experiment(content: bytes) -> bool:
+    """Whether any line begins with a key of experiments."""
+    return _EXPERIMENT.search(content) is not None
+
+
 def other_file(path: Path, content: bytes) -> str | None:
     """What the file at `path`, which begins with `content`, is instead of an experiment; None where it may be one."""
     head = _unpacked(content[:_HEAD_BYTES])
@@ -27,7 +32,7 @@ def other_file(path: Path, content: bytes) -> str | None:
         return None
     found = formats.recognised(head)
     if found is not None:
-        return f"is a {formats.load(found).SUMMARY.partition(':')[0]}, no experiment; {_way_in(found, path)}"
+        return f"is no experiment but {formats.load(found).SUMMARY.partition(':')[0]}; {_way_in(found, path)}"
     if record:
         return f"is a record of a run ({record[1].decode()}), no experiment; `echelon report {path.parent}` reads its folder"
     kinds = (

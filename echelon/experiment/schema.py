@@ -23,7 +23,7 @@ from echelon.experiment.specs import EmulationSpec, ExperimentSpec, FaultSpec, J
 from echelon.experiment.trace_jobs import build_trace
 from echelon.experiment.wording import Place, structure
 from echelonflow.bounds import BeyondBoundsError
-from echelonflow.errors import InputError
+from echelonflow.errors import InputError, about
 from echelonflow.model import topologies
 from echelonflow.model.coflow_trace import CoflowTrace
 from echelonflow.model.dag import Job, JobDag
@@ -182,7 +182,8 @@ def _network(spec: ExperimentSpec, faults: list[str]) -> Network | None:
     name, options = spec.network.topology, spec.network.model_extra or {}
 
     def build() -> Network:
-        return topologies.build(name, bind(topologies.load(name).build, options, beside=("topology",)))
+        builder = about("topology", lambda: topologies.load(name)).build
+        return topologies.build(name, bind(builder, options, beside=("topology",)))
 
     return collect(faults, "network", build)
 

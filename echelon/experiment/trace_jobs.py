@@ -27,7 +27,7 @@ def build_trace(job: str, spec: TraceSpec, folder: Path, network: Network) -> tu
     Raises InputError, one line per fault: an option that is wrong, a file that is not there, a bad line in it,
     a port that `network` lacks.
     """
-    module = traces.load(spec.format)
+    module = about("format", lambda: traces.load(spec.format))
     options = bind(module.read, dict(spec.model_extra or {}), given=("lines",), beside=BESIDE)
     epoch_s = _epoch_s(spec.epoch)
     trace = traces.read(spec.format, find_file(spec.file, folder), options)

@@ -117,6 +117,9 @@ def _in_words(error: Any) -> str:
     if error["type"] == "missing":
         return f"{where}: missing{example}"
     value = error["input"]
+    option = _split_option(value) if place[0] == "policies" else None
+    if option is not None:
+        return f"{where}: YAML reads a colon as a mapping; write {option!r}"
     if field is None:  # an item of a list of mappings
         example = in_one_line(
             {name: found.examples[0] for name, found in kind.model_fields.items() if found.is_required()}
@@ -150,6 +153,14 @@ def _plain_kind(annotation: Any) -> Any:
     if typing.get_origin(annotation) in (types.UnionType, typing.Union):
         return next(each for each in typing.get_args(annotation) if each is not type(None))
     return annotation
+
+
+def _split_option(value: Any) -> str | None:
+    """The policy that was meant by one with a colon between an option and its value, which is a mapping in YAML."""
+    if not isinstance(value, dict) or len(value) != 1:
+        return None
+    ((key, rest),) = value.items()
+    return f"{key}={rest}" if "(" in key and isinstance(rest, str | int | float) else None
 
 
 def _value(value: Any) -> str:

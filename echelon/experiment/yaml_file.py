@@ -17,7 +17,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
-from echelon.experiment.recognise import other_file, other_folder
+from echelon.experiment.recognise import looks_like_experiment, other_file, other_folder
 from echelonflow.errors import InputError
 from echelonflow.spelling import did_you_mean, shown
 
@@ -92,9 +92,15 @@ def read(path: Path) -> YamlFile:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(f"{path}:{line}: is not text: byte 0x{content[error.start]:02x}; save it as UTF-8") from None
+    if path.suffix not in (".yaml", ".yml") and not looks_like_experiment(content):
+        raise InputError(
+            f"{path}: is empty or no experiment: no line of it begins with name:, network:, jobs: or policies:"
+        )
     root = _composed(path, text)
     if not isinstance(root, MappingNode):
-        raise InputError(f"{path}: is empty or not a mapping; an experiment has name, network, jobs and policies")
+        raise InputError(
+            f"{path}: is {'empty' if root is None else 'not a mapping'}; an experiment has name, network, jobs and policies"
+        )
     maker = _Maker()
     try:
         data = maker.value(root, "", 0)

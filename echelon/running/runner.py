@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any, Literal
 
+from echelon.experiment.extent import check_emulation
 from echelon.experiment.schema import Experiment
 from echelon.running import capacity, place, resuming, simulated, space, worlds
 from echelon.running.manifest import manifest, resumed
@@ -76,6 +77,7 @@ class _Order:
                     f"{experiment.path}: a trace of Coflows ({experiment.trace.flows} flows) is simulated, not emulated; "
                     "add --backend fluid, or describe the jobs behind it by a paradigm"
                 )
+            check_emulation(experiment.network, experiment.jobs, experiment.repeats, len(experiment.policies))
             for job in experiment.jobs:
                 check_observable(job)
             self.report(Predicting())

@@ -124,7 +124,7 @@ def test_an_arrival_on_an_epoch_belongs_to_the_one_before_whatever_rounding_says
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"format": "csv"}, "jobs.0.trace: unknown trace format 'csv'; there is: coflow-benchmark, sincronia"),
+        ({"format": "csv"}, "jobs.0.trace.format: unknown trace format 'csv'; there is: coflow-benchmark, sincronia"),
         ({"file": "nothing.txt"}, "jobs.0.trace.file: there is no file"),
         ({"file": "${NOT_SET_ANYWHERE}/x"}, "names the environment variable NOT_SET_ANYWHERE, which is not set"),
         ({"coflows": 0}, "jobs.0.trace.coflows: 0 is not a whole number of at least 1"),

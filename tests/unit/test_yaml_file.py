@@ -16,8 +16,8 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", ": is empty or not a mapping"),
-        ("- a", ": is empty or not a mapping"),
+        ("", ": is empty; an experiment has name, network, jobs and policies"),
+        ("- a", ": is not a mapping; an experiment has name, network, jobs and policies"),
         ("a: [", ":1: is not YAML: "),
         ("a: " + "[" * 20_000, ": is nested too deeply; an experiment file is at most 32 deep"),
         ("a: " + "[" * 40 + "]" * 40, "is nested too deeply; an experiment file is at most 32 deep"),

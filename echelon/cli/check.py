@@ -1,0 +1,81 @@
+"""The command that reads experiments and starts nothing: check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from echelonflow.errors import EXIT_BAD_INPUT, EXIT_VALID, InputError
+from echelonflow.model.units import format_rate, format_size
+
+if TYPE_CHECKING:
+    from echelon.experiment.schema import Experiment
+
+
+def check(
+    files: Annotated[list[Path], typer.Argument(help="Experiment files (YAML), as for `echelon run`.")],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="Policy with options, e.g. 'coflow(grouping=group)'. Repeatable; replaces the file's."),
+    ] = None,
+) -> None:
+    """Read experiments, build what they describe, and say what would be run; nothing is started.
+
+    Every fault is listed with its line. Exit code 0: all can be run (the last line of each says whether it can be
+    emulated too), 2: one cannot.
+    """
+    from echelon.experiment import schema
+
+    worst = EXIT_VALID
+    for path in files:
+        try:
+            experiment = schema.load(path, {"policies": policy} if policy else None)
+        except InputError as error:
+            typer.echo(f"echelon: {error}", err=True)
+            worst = EXIT_BAD_INPUT
+            continue
+        typer.echo(f"{path}: can be run")
+        for line in _described(experiment):
+            typer.echo(f"  {line}")
+    raise typer.Exit(worst)
+
+
+def _described(experiment: Experiment) -> Iterator[str]:
+    from echelon.experiment.extent import check_emulation
+
+    network = experiment.network
+    rates = sorted({link.rate_bps for link in network.links})
+    speed = " to ".join(dict.fromkeys((format_rate(rates[0]), format_rate(rates[-1]))))
+    yield f"network    {network.name}: {len(network.hosts)} hosts, {len(network.cables)} cables of {speed}"
+    for job in experiment.jobs:
+        flows = job.dag.transfers
+        size = format_size(sum(flow.size_bytes for flow in flows))
+        work = f"{len(job.dag.computes)} computations, {len(flows)} flows of {size} together"
+        yield f"job        {job.name}: {job.dag.ranks} ranks, {_number(job.iterations, 'iteration')} of {work}"
+    if experiment.trace is not None:
+        yield f"trace      {experiment.trace.name}: {experiment.trace.coflows} Coflows with {experiment.trace.flows} flows"
+    for fault in experiment.faults:
+        yield f"fault      {fault.what}, from {fault.at_s:g} s on"
+    runs = len(experiment.policies) * experiment.repeats
+    yield f"policies   {', '.join(experiment.policies)}"
+    yield f"runs       {len(experiment.policies)} x {experiment.repeats} = {runs}"
+    if experiment.trace is not None:
+        yield "emulation  no: a trace of Coflows is simulated (--backend fluid)"
+        return
+    try:
+        check_emulation(network, experiment.jobs, experiment.repeats, len(experiment.policies))
+        yield "emulation  within its bounds (`echelon doctor` says what this machine can do)"
+    except InputError as error:
+        yield f"emulation  no: {error}"
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the command line."""
+    app.command()(check)
