@@ -34,6 +34,7 @@ from controller.instructions import (
     SendTo,
 )
 from controller.run_logs import RunLogs
+from controller.stranger_log import log as strangers
 from echelonflow.errors import EchelonError, InputError
 from echelonflow.records import events
 from echelonflow.scheduling import policies
@@ -69,12 +70,25 @@ class Shell:
 
     # What a `SwitchListener` of the framework is told.
 
-    def connected(self, switch: SwitchHandle) -> None:
+    def connected(self, switch: SwitchHandle) -> bool:
+        """A switch has connected. One that is there already is not replaced: who comes second may be anybody."""
         name = self.coordinator.fabric.switch_name(switch.datapath_id)
+        reason = None
+        if name is None:
+            reason = "the network has no switch of this id"
+        elif name in self._switches and self._switches[name].alive:
+            reason = f"switch {name} is connected already, from {self._switches[name].address}"
+        if name is None or reason is not None:
+            reason = f"from {switch.address}: {reason}"
+            strangers.warning("a switch of datapath id %d is refused, %s", switch.datapath_id, reason)
+            self.handle(events.SwitchTurnedAway(switch.datapath_id, reason))
+            return False
         log.info("switch %s (datapath id %d) connected", name, switch.datapath_id)
-        if name is not None:
-            self._switches[name] = switch
+        if name in self._switches:
+            self.lost(self._switches[name])
+        self._switches[name] = switch
         self.handle(events.SwitchConnected(switch.datapath_id))
+        return True
 
     def confirmed(self, datapath_id: int, xid: int) -> None:
         switch = self._barriers.pop((datapath_id, xid), None)
@@ -125,7 +139,7 @@ class Shell:
         return message
 
     def refused(self, client: Client, reason: str) -> None:
-        log.warning("client %d is refused: %s", client.number, shortened(reason))
+        strangers.warning("client %d is refused: %s", client.number, shortened(reason))
         self.handle(events.LineRefused(client.number, shortened(reason)))
         self.clients.end(client)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import logging
 import queue
 import socket
 import time
@@ -20,6 +19,7 @@ from controller import gate
 from controller.framework import Framework
 from controller.gate import Allowance, Gate
 from controller.sockets import hung_up, peer_uid
+from controller.stranger_log import log
 from echelonflow.errors import InputError
 from echelonflow.records.tokens_file import RUNNER
 from echelonflow.wire.line import LineBuffer
@@ -34,8 +34,6 @@ TAKE_OVER_LIMIT_S = 1.0
 TAKE_OVER_LOOK_S = 0.01
 ACCEPT_AGAIN_S = 0.1
 """Between attempts to accept where that fails, as without a free descriptor."""
-
-log = logging.getLogger("controller")
 
 
 @dataclass(eq=False)
@@ -90,7 +88,7 @@ class Clients:
             try:
                 connection, _ = listening.accept()
             except OSError as error:
-                log.error("a client cannot be accepted: %s", error.strerror)  # noqa: TRY400 the text says all
+                log.error("a client cannot be accepted: %s", error.strerror)
                 self.framework.sleep(ACCEPT_AGAIN_S)
                 continue
             self._welcome(connection)

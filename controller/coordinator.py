@@ -18,6 +18,7 @@ What the runner is told:
   done      every agent is done
   lost      an agent or a switch went away in mid-run       detail: which
   fault     a message was refused, or the policy failed     detail: why
+  refused   a switch that has no place here was refused     detail: which, and why
   policy    another policy was swapped in, or one gave way  detail: which, and why
   ended     the run's state and rules are dropped           detail: the run
 """
@@ -157,6 +158,8 @@ class Coordinator:
                 return [*self._peers.tell_switches(), *self._start_if_ready(now_s)]
             case events.SwitchLost(datapath_id):
                 return self._switch_lost(datapath_id)
+            case events.SwitchTurnedAway(datapath_id, reason):
+                return self._tell("refused", f"a switch of datapath id {datapath_id}, {reason}")
             case events.SwitchRefused(switch, reason):
                 return self._tell("fault", f"switch {switch}: {reason}")
             case events.PacketShown(datapath_id, port, source_mac):

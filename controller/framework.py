@@ -1,4 +1,4 @@
-"""The only file that knows Ryu, os-ken or eventlet: switches as handles, events as calls, green threads.
+"""The only file that knows Ryu and os-ken, and but for `controller.http_server` eventlet: switches as handles, events as calls, green threads.
 
 Both frameworks run on eventlet's hub, so that timeouts and failures behave the same. Neither's manager is
 used: ours starts exactly two apps, the framework's OpenFlow handshake and the one below that translates
@@ -7,33 +7,38 @@ its events into calls of a `SwitchListener`.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.metadata
 import logging
 import os
 import socket
+import ssl
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from controller import http_server
 from controller.launch import FRAMEWORKS
+from controller.openflow_server import OpenFlowServer
 from controller.rules import TO_CONTROLLER, Match, Rule
-from echelonflow.errors import InputError, RunError
+from controller.sockets import hung_up
+from controller.stranger_log import Sparing
+from echelonflow.errors import InputError
 
 _PACKAGES = dict(zip(FRAMEWORKS, ("ryu", "os_ken"), strict=True))
 _APP_CLASS = {"ryu": "RyuApp", "os-ken": "OSKenApp"}
 
 SHOWN_BYTES = 64
-MOST_HTTP_CLIENTS = 256
-HTTP_TIMEOUT_S = 5.0
-"""A client that neither sends nor reads for so long is cut off."""
 
 
 class SwitchListener(Protocol):
     """What is told of switches; called on the hub's thread, must not block."""
 
-    def connected(self, switch: SwitchHandle) -> None: ...
+    def connected(self, switch: SwitchHandle) -> bool:
+        """A switch has said who it is; False for one that is not wanted: it is closed, and not heard of again."""
+
     def confirmed(self, datapath_id: int, xid: int) -> None:
         """The switch has carried out everything up to the barrier `xid`."""
 
@@ -52,6 +57,23 @@ class SwitchHandle:
     @property
     def datapath_id(self) -> int:
         return int(self.datapath.id)
+
+    @property
+    def address(self) -> str:
+        """Where the switch has connected from."""
+        host, port = self.datapath.address[:2]
+        return f"{host}:{port}"
+
+    @property
+    def alive(self) -> bool:
+        """Whether its connection has not ended yet."""
+        return self.datapath.is_active and not hung_up(self.datapath.socket)
+
+    def close(self) -> None:
+        """End the connection."""
+        self.datapath.close()
+        with contextlib.suppress(OSError):
+            self.datapath.socket.shutdown(socket.SHUT_RDWR)
 
     def install(self, add: Sequence[Rule], remove: Sequence[Rule] = ()) -> None:
         """Remove rules, then add rules, as one write."""
@@ -204,41 +226,33 @@ class Framework:
 
     def serve_http(self, listening: Any, application: Callable[..., Any]) -> None:
         """Serve a WSGI application on a listening socket for ever, one request per connection."""
-        wsgi = importlib.import_module("eventlet.wsgi")
-        wsgi.server(
-            listening,
-            application,
-            log=logging.getLogger("controller.rest"),
-            log_output=False,
-            max_size=MOST_HTTP_CLIENTS,
-            keepalive=False,
-            socket_timeout=HTTP_TIMEOUT_S,
-            debug=False,
-        )
+        http_server.serve(listening, application)
 
-    def listen_for_switches(self, address: str, port: int, listener: SwitchListener) -> None:
-        """Accept switches at `address`:`port` from now on (RunError if something else listens there).
-
-        On return the address is taken. What connects waits until the hub runs again.
-        """
-        _check_free(address, port)
-        # Importing the handshake's module registers the options that are set here.
-        handshake = self._import("controller.ofp_handler")
-        settings = self._import("cfg").CONF
-        settings.set_override("ofp_listen_host", address)
-        settings.set_override("ofp_tcp_listen_port", port)
+    def serve_switches(
+        self, listening: Any, listener: SwitchListener, uids: frozenset[int], tls: ssl.SSLContext | None = None
+    ) -> None:
+        """Hear switches that connect to a listening socket, from now on, as `controller.openflow_server` lets them in."""
+        handshake, controller = self._import("controller.ofp_handler"), self._import("controller.controller")
+        main = self._import("controller.handler").MAIN_DISPATCHER
+        base = getattr(self._import("base.app_manager"), _APP_CLASS[self.name])
         manager = self._import("base.app_manager").AppManager.get_instance()
-        apps = [
-            manager.instantiate(self._translator(), listener=listener),
-            manager.instantiate(handshake.OFPHandler),
-        ]
-        for app in apps:
-            thread = app.start()
-            if thread is not None:
-                app.set_main_thread(thread)
-        # The framework binds in a green thread that its own green thread spawns.
-        while _refusal(address, port) is None:
-            self._hub.sleep(0)
+        translator = manager.instantiate(self._translator(), listener=listener)
+        translator.set_main_thread(translator.start())
+        base.start(manager.instantiate(handshake.OFPHandler))  # without the server that its own start would add
+
+        class Talk:
+            def __init__(self, connection: Any, address: Any) -> None:
+                self._datapath = controller.Datapath(connection, address)
+
+            def run(self) -> None:
+                with contextlib.closing(self._datapath):
+                    self._datapath.serve()
+
+            @property
+            def known(self) -> bool:
+                return bool(self._datapath.state == main)
+
+        self.spawn(OpenFlowServer(self, Talk, uids, tls).serve, listening)
 
     def _translator(self) -> type:
         """The app class: each handler only translates one event."""
@@ -246,7 +260,6 @@ class Framework:
         events, handler = self._import("controller.ofp_event"), self._import("controller.handler")
         ofproto = self._import("ofproto.ofproto_v1_3")
         on, main, dead = handler.set_ev_cls, handler.MAIN_DISPATCHER, handler.DEAD_DISPATCHER
-        config, handshake = handler.CONFIG_DISPATCHER, handler.HANDSHAKE_DISPATCHER
 
         class Translator(base):  # type: ignore[misc, valid-type]
             OFP_VERSIONS = [ofproto.OFP_VERSION]  # noqa: RUF012 the framework's own convention
@@ -254,27 +267,38 @@ class Framework:
             def __init__(self, *args: Any, listener: SwitchListener, **kwargs: Any) -> None:
                 super().__init__(*args, **kwargs)
                 self.listener = listener
+                self.accepted: set[Any] = set()
+                """Datapaths of the switches that are the listener's; nothing that others say counts."""
 
             @on(events.EventOFPStateChange, [main, dead])  # type: ignore[untyped-decorator]
             def state_changed(self, event: Any) -> None:
-                if event.datapath.id is None:  # it never got as far as saying who it is
-                    return
                 handle = SwitchHandle(event.datapath)
-                (self.listener.connected if event.state == main else self.listener.lost)(handle)
+                if event.state == main:
+                    if self.listener.connected(handle):
+                        self.accepted.add(event.datapath)
+                    else:
+                        handle.close()
+                elif event.datapath in self.accepted:
+                    self.accepted.discard(event.datapath)
+                    self.listener.lost(handle)
 
             @on(events.EventOFPBarrierReply, main)  # type: ignore[untyped-decorator]
             def barrier_replied(self, event: Any) -> None:
-                self.listener.confirmed(event.msg.datapath.id, event.msg.xid)
+                message = event.msg
+                if message.datapath in self.accepted:
+                    self.listener.confirmed(message.datapath.id, message.xid)
 
             @on(events.EventOFPPacketIn, main)  # type: ignore[untyped-decorator]
             def packet_shown(self, event: Any) -> None:
                 message = event.msg
-                self.listener.seen(message.datapath.id, message.match["in_port"], message.data[6:12].hex(":"))
+                if message.datapath in self.accepted:
+                    self.listener.seen(message.datapath.id, message.match["in_port"], message.data[6:12].hex(":"))
 
-            @on(events.EventOFPErrorMsg, [handshake, config, main])  # type: ignore[untyped-decorator]
+            @on(events.EventOFPErrorMsg, main)  # type: ignore[untyped-decorator]
             def error_reported(self, event: Any) -> None:
                 message = event.msg
-                self.listener.error(message.datapath.id, f"OpenFlow error type {message.type} code {message.code}")
+                if message.datapath in self.accepted:
+                    self.listener.error(message.datapath.id, f"OpenFlow error type {message.type} code {message.code}")
 
         return Translator
 
@@ -286,29 +310,9 @@ def _quiet_import(module: str) -> Any:
         return importlib.import_module(module)
 
 
-def _check_free(address: str, port: int) -> None:
-    """The framework listens in a thread of its own, where a failure would go unseen: try first."""
-    refusal = _refusal(address, port)
-    if refusal is not None:
-        raise RunError(
-            f"cannot listen for switches at {address}:{port}: {refusal}; "
-            "end what listens there or choose another port with --listen"
-        )
-
-
-def _refusal(address: str, port: int) -> str | None:
-    """Why nobody else can listen there now; None if one can."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, port))
-            probe.listen(1)
-        except OSError as error:
-            return error.strerror or str(error)
-    return None
-
-
 def quiet_framework_logs() -> None:
     """The frameworks narrate every app and handshake at INFO; warnings are enough."""
     for package in _PACKAGES.values():
         logging.getLogger(package).setLevel(logging.WARNING)
+        # A traceback for each message that is none would fill the disk at the pace of whoever sends them.
+        logging.getLogger(f"{package}.ofproto.ofproto_parser").addFilter(Sparing())

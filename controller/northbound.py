@@ -1,15 +1,7 @@
 """The REST interface in plain data: a request in, an answer or an order out; no sockets, no framework.
 
-  GET /status     what is going on                                   application/json
-  GET /groups     declared groups and their flows in flight
-  GET /policies   policies by name, with their options
-  GET /policy     the policy in force
-  PUT /policy     {"policy": "coflow(grouping=group)"}, optional "enforcer": follow another policy at once
-  GET /metrics    counters                                           Prometheus text
-
-Every error is {"error": why}. 400 a body that is not understood, 403 a policy file over TCP, 404 no such path, 405 no such method there, 408 a body
-that came too slowly. 409 no run in progress or another policy on trial, 413 a body too long. 422 a policy that cannot
-be used; the policy in force then stays.
+`OPERATIONS` says all of it: what may be asked, what comes back, and with which codes. docs/openapi.json and what
+/openapi.json answers are made of it (`controller.openapi`). Every error is {"error": why}.
 """
 
 from __future__ import annotations
@@ -17,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 from controller.metrics import CONTENT_TYPE, Counters, exposition
 from echelonflow.errors import InputError, RunError
@@ -79,16 +71,16 @@ Reply = Answer | SwapPolicy
 def respond(request: Request, view: View, now_s: float) -> Reply:
     """What a request leads to."""
     path = request.path.partition("?")[0].rstrip("/") or "/"
-    handlers = _ROUTES.get(path)
-    if handlers is None:
-        return error(404, f"there is no {path}; there is: {', '.join(_ROUTES)}")
+    operations = OPERATIONS.get(path)
+    if operations is None:
+        return error(404, f"there is no {path[:100]}; there is: {', '.join(OPERATIONS)}")
     method = "GET" if request.method == "HEAD" else request.method
-    handler = handlers.get(method)
-    if handler is None:
-        allowed = ", ".join(["HEAD", *handlers] if "GET" in handlers else handlers)
-        return error(405, f"{path} does not take {request.method}; it takes {allowed}", {"Allow": allowed})
+    operation = operations.get(method)
+    if operation is None:
+        allowed = ", ".join(["HEAD", *operations] if "GET" in operations else operations)
+        return error(405, f"{path} does not take {request.method[:20]}; it takes {allowed}", {"Allow": allowed})
     try:
-        return handler(request, view, now_s)
+        return operation.handler(request, view, now_s)
     except InputError as fault:
         return error(400, str(fault))
 
@@ -153,6 +145,12 @@ def _metrics(_request: Request, view: View, now_s: float) -> Answer:
     return Answer(200, CONTENT_TYPE, exposition(view.counters, view.status(now_s)).encode())
 
 
+def _openapi(_request: Request, _view: View, _now_s: float) -> Answer:
+    from controller.openapi import description  # which is made of what stands below
+
+    return _json(description())
+
+
 def _policy_in_force(view: View, now_s: float) -> PolicyInForce:
     run = view.status(now_s).run
     return PolicyInForce(None, None) if run is None else PolicyInForce(run.policy, run.enforcer)
@@ -162,13 +160,57 @@ def _json(body: object) -> Answer:
     return Answer(200, JSON, encoded(body))
 
 
-_Handler = Callable[[Request, View, float], Reply]
-_ROUTES: Mapping[str, Mapping[str, _Handler]] = MappingProxyType(
+Handler = Callable[[Request, View, float], Reply]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What one method does at one path.
+
+    `answer` is the type of the body that comes back (None: text for Prometheus), `body` of the one that is sent. `errors`
+    are the codes of its own, besides those that every request may get.
+    """
+
+    summary: str
+    handler: Handler
+    answer: Any
+    body: type | None = None
+    errors: tuple[int, ...] = ()
+
+
+ERRORS: Mapping[int, str] = MappingProxyType(
     {
-        "/status": {"GET": _status},
-        "/groups": {"GET": _groups},
-        "/policies": {"GET": _policies},
-        "/policy": {"GET": _policy, "PUT": _put_policy},
-        "/metrics": {"GET": _metrics},
+        400: "The request or its body is not understood.",
+        401: "Over TCP: no token, or a wrong one.",
+        403: "Over TCP: a policy file, which is code; or the request of a browser.",
+        404: "There is no such path.",
+        405: "The path does not take this method; the header Allow names those that it takes.",
+        408: "The request did not come in time.",
+        409: "No run is in progress, or another policy is on trial.",
+        411: "A body without Content-Length.",
+        413: "The body is too long.",
+        421: "Over TCP: the Host header is not a name of this controller.",
+        422: "The policy cannot be used; the one in force stays.",
+    }
+)
+EVERY_REQUEST = (400, 401, 403, 408, 413, 421)
+"""Codes that any request may be answered with."""
+OPERATIONS: Mapping[str, Mapping[str, Operation]] = MappingProxyType(
+    {
+        "/status": {"GET": Operation("What is going on.", _status, Status)},
+        "/groups": {"GET": Operation("Declared groups and their flows in flight.", _groups, list[GroupStatus])},
+        "/policies": {"GET": Operation("Policies by name, with their options.", _policies, list[PolicyEntry])},
+        "/policy": {
+            "GET": Operation("The policy in force.", _policy, PolicyInForce),
+            "PUT": Operation(
+                "Follow another policy at once, flows in flight included.",
+                _put_policy,
+                PolicyInForce,
+                PolicyOrder,
+                (409, 411, 422),
+            ),
+        },
+        "/metrics": {"GET": Operation("Counters, as text for Prometheus.", _metrics, None)},
+        "/openapi.json": {"GET": Operation("This interface, as OpenAPI describes it.", _openapi, dict[str, Any])},
     }
 )

@@ -16,6 +16,8 @@ from typing import Any
 
 from controller.asking import Guard
 from controller.coordinator import Coordinator
+from controller.http_gate import HttpGate
+from controller.http_server import HEARD
 from controller.northbound import Answer, Request, SwapPolicy, body_length, error, refused, respond, swapped
 from controller.trial import trial_snapshot
 from echelonflow.errors import EchelonError, RunError
@@ -27,6 +29,10 @@ BODY_LIMIT_S = 5.0
 """All of a body must have come by then."""
 
 log = logging.getLogger("controller.rest")
+
+
+def _nothing() -> None:
+    """What is done where nobody wants to know that a request has been read."""
 
 
 @dataclass
@@ -46,15 +52,21 @@ class Rest:
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """WSGI (PEP 3333), for those who may run code as the controller's user: on a Unix socket of that user's."""
-        return self._serve(environ, start_response, files=True)
+        return self._serve(environ, start_response, None)
 
-    def for_strangers(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """The same over TCP, where any user of the machine may ask: no policy is taken from a file, which is code."""
-        return self._serve(environ, start_response, files=False)
+    def over_tcp(self, gate: HttpGate) -> Callable[..., Iterable[bytes]]:
+        """The same over TCP, for whom `gate` lets in: no policy is taken from a file, which is code."""
 
-    def _serve(self, environ: dict[str, Any], start_response: Callable[..., Any], *, files: bool) -> Iterable[bytes]:
+        def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+            return self._serve(environ, start_response, gate)
+
+        return serve
+
+    def _serve(
+        self, environ: dict[str, Any], start_response: Callable[..., Any], gate: HttpGate | None
+    ) -> Iterable[bytes]:
         try:
-            answer = self._answer(environ, files=files)
+            answer = self._answer(environ, gate)
         except Exception:
             log.exception("%s %s failed", environ.get("REQUEST_METHOD"), environ.get("PATH_INFO"))
             answer = error(500, "the controller failed to answer; its log says why")
@@ -66,8 +78,11 @@ class Rest:
         )
         return [b"" if environ["REQUEST_METHOD"] == "HEAD" else answer.body]
 
-    def _answer(self, environ: dict[str, Any], *, files: bool) -> Answer:
+    def _answer(self, environ: dict[str, Any], gate: HttpGate | None) -> Answer:
         method = environ["REQUEST_METHOD"]
+        refusal = None if gate is None else gate.refusal(environ)
+        if refusal is not None:
+            return refusal
         length = body_length(environ.get("CONTENT_LENGTH"), method)
         if isinstance(length, Answer):
             return length
@@ -80,8 +95,9 @@ class Rest:
             return error(400, f"the body could not be read: {fault}")
         if len(body) < length:
             return error(400, f"the body ended after {len(body)} of {length} bytes")
+        environ.get(HEARD, _nothing)()
         reply = respond(Request(method, environ["PATH_INFO"], body), self.coordinator, time.monotonic())
-        return self._ordered(reply, files=files) if isinstance(reply, SwapPolicy) else reply
+        return self._ordered(reply, files=gate is None) if isinstance(reply, SwapPolicy) else reply
 
     def _ordered(self, order: SwapPolicy, *, files: bool) -> Answer:
         if not files and user_file.is_named(order.policy):

@@ -50,8 +50,8 @@ def listening_socket(path: Path, mode: int = OWNER_ONLY) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def listening_address(address: str, port: int, what: str) -> Iterator[Any]:
-    """A TCP socket that listens at `address`:`port`; RunError, which begins with `what`, where that cannot be."""
+def listening_address(address: str, port: int, what: str, remedy: str = "") -> Iterator[Any]:
+    """A TCP socket that listens at `address`:`port`; RunError, from `what` to `remedy`, where that cannot be."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -59,7 +59,8 @@ def listening_address(address: str, port: int, what: str) -> Iterator[Any]:
         listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
-        raise RunError(f"{what} at {address}:{port}: {error.strerror or error}") from error
+        words = f"{what} at {address}:{port}: {error.strerror or error}"
+        raise RunError(f"{words}; end what listens there or {remedy}" if remedy else words) from error
     with listening:
         yield listening
 

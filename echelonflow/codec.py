@@ -202,6 +202,7 @@ _KNOWN_WORDS = (
     (r"Object contains unknown field `(.*)`", r"unknown field \1"),
     (r"Expected `(.*)`, got `(.*)`", r"expected \1, not \2"),
     (r"Expected `(.*?)` ((?:of length )?[<>]=? .*)", r"expected \1 \2"),
+    (r"Expected `str` matching regex '(.*)'", r"expected str matching \1"),
     (r"Invalid value '(.*)'", r"unknown type '\1'"),
 )
 

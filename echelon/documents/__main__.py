@@ -6,11 +6,20 @@ from echelon.documents import (
     columns,
     experiment_figures,
     format_pages,
+    interfaces,
     policy_pictures,
     topology_pages,
     workload_pictures,
 )
 
 if __name__ == "__main__":
-    for maker in (policy_pictures, topology_pages, workload_pictures, format_pages, columns, experiment_figures):
+    for maker in (
+        policy_pictures,
+        topology_pages,
+        workload_pictures,
+        format_pages,
+        columns,
+        experiment_figures,
+        interfaces,
+    ):
         maker.main()

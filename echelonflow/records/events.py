@@ -70,6 +70,13 @@ class SwitchRefused(msgspec.Struct, frozen=True, tag="switch_refused"):
     reason: str
 
 
+class SwitchTurnedAway(msgspec.Struct, frozen=True, tag="switch_turned_away"):
+    """A switch that the network does not have, or that is connected already, has connected and was refused."""
+
+    datapath_id: int
+    reason: str
+
+
 class PacketShown(msgspec.Struct, frozen=True, tag="packet_shown"):
     """A switch has shown a packet whose source it does not know."""
 
@@ -137,6 +144,7 @@ Event = (
     | SwitchReady
     | SwitchLost
     | SwitchRefused
+    | SwitchTurnedAway
     | PacketShown
     | RoundOver
     | PolicyAnswered

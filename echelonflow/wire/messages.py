@@ -196,7 +196,8 @@ class Decide(_Message, frozen=True, tag="decide"):
 class Event(_Message, frozen=True, tag="event"):
     """To the runner: `what` has happened, `detail` says more.
 
-    "switches", "begun", "ready", "done" and "ended" are the steps of a run; "lost" and "fault" fail it. "policy" says
+    "switches", "begun", "ready", "done" and "ended" are the steps of a run; "lost" and "fault" fail it. "refused" says that
+    a switch was turned away, "policy"
     that its policy was swapped, or gave way to the one before.
     """
 

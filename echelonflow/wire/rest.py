@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from echelonflow.codec import explain
 from echelonflow.errors import InputError
+
+LONGEST_POLICY = 4096
+PRINTABLE = r"^[^\x00-\x1f\x7f]*$"
 
 _Body = TypeVar("_Body")
 
@@ -97,8 +101,8 @@ class PolicyInForce(msgspec.Struct, frozen=True):
 class PolicyOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The body of PUT /policy; without `enforcer` the policy's own is used."""
 
-    policy: str
-    enforcer: str | None = None
+    policy: Annotated[str, Meta(min_length=1, max_length=LONGEST_POLICY, pattern=PRINTABLE)]
+    enforcer: Annotated[str, Meta(extra_json_schema={"enum": ["priority", "rate"]})] | None = None
 
 
 class Refusal(msgspec.Struct, frozen=True):

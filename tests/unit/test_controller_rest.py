@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import http.client
 import json
 import socket
 import stat
@@ -14,7 +15,9 @@ import pytest
 from controller import client
 from controller.launch import FRAMEWORKS
 from controller.main import main
+from echelon.places import DOCS
 from echelonflow.errors import InputError, RunError
+from echelonflow.files import write_private
 from echelonflow.wire.messages import Decide, Declare, FlowDeclaration, Hello, Ready, Release, Start, decode, encode
 from echelonflow.wire.rest import PolicyInForce
 from tests.unit.test_controller_main import LIMIT_S, connect, ends_with, free_port, serving, start, unused_port
@@ -217,27 +220,118 @@ def test_rest_is_served_on_loopback_if_told_to(tmp_path, free_port):
             code, stderr = ends_with(taken)
         assert code == 1
         assert f"cannot serve REST at 127.0.0.1:{port}" in stderr
-    with (
-        serving(None, tmp_path / "c.sock", free_port, "ryu", "--rest-listen", f"127.0.0.1:{port}") as process,
-        wait_until(lambda: connected(port), LIMIT_S, "REST on loopback", process) as connection,
-    ):
-        connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
-        assert b" 200 " in connection.recv(4096).split(b"\r\n")[0]
+
+
+@contextlib.contextmanager
+def over_tcp(folder, *more):
+    """A controller that serves REST over TCP as well: its port, and the file with the token."""
+    port = unused_port()
+    arguments = ("--rest-listen", f"127.0.0.1:{port}", *more)
+    with serving(None, folder / "c.sock", unused_port(), "ryu", *arguments) as process:
+        wait_until(lambda: connected(port), LIMIT_S, "REST on loopback", process).close()
+        yield port, folder / "rest.token"
+        process.terminate()
+        process.wait(LIMIT_S)
+
+
+def test_over_tcp_a_token_is_needed_and_no_file_is_run(tmp_path):
+    """Any user of the machine can reach the port; without the token nothing is told, and nothing changed."""
+    with over_tcp(tmp_path) as (port, token_file):
+        token = token_file.read_text().strip()
+        rest = tmp_path / "rest.sock"
+        modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("c.sock", "rest.sock", "rest.token")]
+        assert modes == [0o600, 0o600, 0o600]
+        assert ask(port, "GET", "/metrics", token)[0] == 200
         mine = tmp_path / "mine.py"
         mine.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
-        assert b" 403 " in put_policy(port, str(mine))
+        assert ask(port, "PUT", "/policy", token, policy=str(mine))[0] == 403
         assert not (tmp_path / "ran").exists()
-        assert b" 200 " in put_policy(port, "fair")
-        modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("c.sock", "rest.sock")]
-        assert modes == [0o600, 0o600]
+        for given in ("", token[:-1], token + "x", "Basic x", "\u00e9" * 43):
+            status, headers, why = ask(port, "PUT", "/policy", given, policy="fair")
+            assert (status, headers["WWW-Authenticate"]) == (401, "Bearer"), why
+        named = {"Host": "evil.example:80"}
+        assert ask(port, "PUT", "/policy", token, named, policy="fair")[0] == 421
+        assert ask(port, "PUT", "/policy", token, {"Origin": "http://evil.example"}, policy="fair")[0] == 403
+        assert ask(port, "GET", "/status", token, {"Sec-Fetch-Site": "cross-site"})[0] == 403
+        assert client.policy_in_force(rest).policy == "echelonflow"
+        assert ask(port, "PUT", "/policy", token, policy="fair")[0] == 200
+        assert client.policy_in_force(rest).policy == "fair"
+        assert token not in "".join(path.read_text() for path in tmp_path.glob("*.log"))
+    assert not token_file.exists()
 
 
-def put_policy(port, policy):
-    """The first line of the answer to an order over TCP."""
-    body = json.dumps({"policy": policy}).encode()
-    with connected(port) as connection:
-        connection.sendall(b"PUT /policy HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-        return connection.recv(4096).split(b"\r\n")[0]
+def test_a_token_of_ones_own_is_taken_from_a_file_that_nobody_else_reads(tmp_path, free_port):
+    own = tmp_path / "own.token"
+    write_private(own, b"a-token-of-my-own\n")
+    with over_tcp(tmp_path, "--rest-token", str(own)) as (port, made):
+        assert ask(port, "GET", "/status", "a-token-of-my-own")[0] == 200
+        assert not made.exists()
+    assert own.exists()
+    own.chmod(0o644)
+    listen = ("--rest-listen", f"127.0.0.1:{free_port}", "--rest-token", str(own))
+    with start(None, tmp_path / "c.sock", unused_port(), "ryu", *listen) as process:
+        code, stderr = ends_with(process)
+    assert (code, len(stderr.splitlines())) == (2, 1), stderr
+    assert "others may read it" in stderr
+
+
+def test_dripping_clients_block_nobody(tmp_path):
+    """As many as there are places and more, each with a byte now and then: others are answered all the while."""
+    with over_tcp(tmp_path) as (port, token_file):
+        token = token_file.read_text().strip()
+        drips = []
+        for number in range(400):
+            drips.append(connected(port))
+            head = "GET /sta" if number % 2 else f"PUT /policy HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthor"
+            drips[-1].sendall(head.encode())
+        began_s = time.monotonic()
+        for _ in range(5):
+            assert ask(port, "GET", "/status", token)[0] == 200
+            for drip in drips:
+                with contextlib.suppress(OSError):
+                    drip.send(b"t")
+        assert time.monotonic() - began_s < 2.0
+        assert client.status(tmp_path / "rest.sock").clients == 0
+        # The last of them is told in the end, however steadily it drips.
+        until_s = time.monotonic() + LIMIT_S
+        last = drips[-1]
+        last.settimeout(0.2)
+        answer = b""
+        while not answer and time.monotonic() < until_s:
+            with contextlib.suppress(TimeoutError, BrokenPipeError):
+                last.send(b"t")
+                answer = last.recv(4096)
+        assert b" 408 " in answer.split(b"\r\n")[0]
+        for drip in drips:
+            drip.close()
+
+
+def test_the_description_is_served_and_is_the_one_that_ships(untouched_controller):
+    answer = raw(untouched_controller, b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2]) == json.loads((DOCS / "openapi.json").read_text())
+
+
+def test_what_is_hardly_http_is_never_an_error_of_ours(untouched_controller):
+    for request in (
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"\xff\xfe\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET /status HTTP/1.1\r\n: x\r\n\r\n",
+    ):
+        first = raw(untouched_controller, request).split(b"\r\n")[0]
+        assert first == b"" or first.split()[1].startswith((b"2", b"4")), (request, first)
+
+
+def ask(port, method, path, token, headers=None, policy=None):
+    """(status, headers, body) of a request over TCP with `token`."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
+    body = None if policy is None else json.dumps({"policy": policy})
+    shown = {} if not token else {"Authorization": f"Bearer {token}".encode()}
+    connection.request(method, path, body, shown | (headers or {}))
+    answer = connection.getresponse()
+    said = answer.read()
+    connection.close()
+    return answer.status, answer.headers, said
 
 
 def connected(port):

@@ -56,6 +56,8 @@ class Recorded:
 
     datapath_id: int
     events: list
+    alive: bool = True
+    address: str = "127.0.0.1:1"
 
     def reset(self, rules):
         self.events.append(("reset", len(rules)))
@@ -189,14 +191,31 @@ def test_an_allocation_that_expires_sets_an_alarm(shell, monkeypatch):
     assert function == shell._schedule
 
 
-def test_a_switch_that_reconnected_is_not_lost_when_its_old_connection_ends(shell, events):
-    old = shell._switches["s1"]
-    old.datapath = object()
-    new = Recorded(1, events)
-    new.datapath = object()
-    shell.connected(new)
+def test_a_switch_that_is_connected_is_not_replaced(shell, events):
+    """Who comes second may be anybody: it got the rules, and the first got none."""
+    first = shell._switches["s1"]
+    assert not shell.connected(Recorded(1, events, address="127.0.0.1:2"))
+    assert shell._switches["s1"] is first
+    (told,) = events
+    assert told.what == "refused"  # which fails no run
+    assert (
+        told.detail == "a switch of datapath id 1, from 127.0.0.1:2: switch s1 is connected already, from 127.0.0.1:1"
+    )
+
+
+def test_a_switch_that_the_network_does_not_have_is_refused(shell, events):
+    assert not shell.connected(Recorded(99, events))
+    assert [told.what for told in events] == ["refused"]
+
+
+def test_a_switch_whose_connection_has_ended_may_come_back_at_once(shell, events):
+    old, new = shell._switches["s1"], Recorded(1, events)
+    old.datapath, new.datapath = object(), object()
+    old.alive = False
+    assert shell.connected(new)
+    assert [(e.what, e.detail) for e in events if isinstance(e, Event)] == [("lost", "switch s1")]
     events.clear()
-    shell.lost(old)
+    shell.lost(old)  # which is heard of a second time
     assert events == []
     shell.lost(new)
     assert [(e.what, e.detail) for e in events] == [("lost", "switch s1")]

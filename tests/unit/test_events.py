@@ -25,6 +25,7 @@ EXAMPLES = [
     events.SwitchConnected(1 << 63),
     events.SwitchReady("s1"),
     events.SwitchLost(3),
+    events.SwitchTurnedAway(7, "from 127.0.0.1:1: the network has no switch of this id"),
     events.SwitchRefused("s1", "OpenFlow error type 5 code 1"),
     events.PacketShown(1, 2, "02:00:00:00:00:01"),
     events.RoundOver(),
