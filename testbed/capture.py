@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from echelonflow.errors import RunError
+from echelonflow.files import refusal
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.outcome import CaptureCounts
 
 SNAP_BYTES = 96
+USER = "nobody"
+"""Who tcpdump becomes once it listens: what it reads comes from the network."""
 BUFFER_KIB = 32_768
 START_LIMIT_S = 30.0
 DRAIN_LIMIT_S = 3.0
@@ -39,12 +42,15 @@ class _Tcpdump:
         self.file = file
         self.text = ""
         argv = [
-            "tcpdump", "-i", f"{host}-eth0", "-s", str(SNAP_BYTES), "-B", str(BUFFER_KIB), "-n", "-Z", "root",
-            "--time-stamp-precision", "nano", "-w", str(file), "tcp",
+            "tcpdump", "-i", f"{host}-eth0", "-s", str(SNAP_BYTES), "-B", str(BUFFER_KIB), "-n", "-Z", USER,
+            "--time-stamp-precision", "nano", "-w", "-", "tcp",
         ]  # fmt: skip
-        self.process = net.popen(
-            host, argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
+        # Opened here: it gives root up once it listens, and may not open files in the run's folder then.
+        try:
+            with file.open("wb") as output:
+                self.process = net.popen(host, argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE)
+        except OSError as error:
+            raise RunError(f"the capture on {host} cannot begin: {refusal(error)}") from None
         assert self.process.stderr is not None
         self.errors: IO[bytes] = self.process.stderr
         os.set_blocking(self.errors.fileno(), False)

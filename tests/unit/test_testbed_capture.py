@@ -53,9 +53,10 @@ class FakeHosts:
 
 
 @pytest.fixture
-def hosts_with():
+def hosts_with(tmp_path):
     """Makes `FakeHosts`, whose processes are ended with the test."""
     made = []
+    (tmp_path / "pcap").mkdir()
 
     def make(*arguments):
         made.append(FakeHosts(*arguments))
@@ -81,9 +82,11 @@ def test_each_host_captures_its_own_interface_in_nanoseconds(hosts_with, tmp_pat
     hosts = hosts_with(TCPDUMP, 0, 0, 0)
     PacketCapture(hosts, ["h2"], RunFolder(tmp_path), "x").stop()
     argv = hosts.asked["h2"]
+    assert argv[argv.index("-Z") + 1] == "nobody"  # root is for listening only
     assert argv[argv.index("-i") + 1] == "h2-eth0"
     assert argv[argv.index("--time-stamp-precision") + 1] == "nano"
-    assert argv[argv.index("-w") + 1] == str(tmp_path / "pcap" / "x-h2.pcap")
+    assert argv[argv.index("-w") + 1] == "-"
+    assert (tmp_path / "pcap" / "x-h2.pcap").exists()
 
 
 def test_a_capture_that_does_not_start_is_an_error_with_its_reason(hosts_with, tmp_path):
@@ -121,3 +124,9 @@ def test_why_a_capture_ended_is_in_its_own_words(hosts_with, tmp_path):
     with pytest.raises(RunError, match=r"h1 ended early \(exit 1\): tcpdump: x-h1.pcap: No space left on device"):
         capture.check()
     capture.stop()
+
+
+def test_a_capture_whose_file_cannot_be_made_is_an_error_with_its_reason(hosts_with, tmp_path):
+    (tmp_path / "pcap" / "x-h1.pcap").mkdir()
+    with pytest.raises(RunError, match=r"the capture on h1 cannot begin: .*Is a directory"):
+        PacketCapture(hosts_with(TCPDUMP, 0, 0, 0), ["h1"], RunFolder(tmp_path), "x")
