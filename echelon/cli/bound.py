@@ -16,7 +16,9 @@ def bound(
     file: Annotated[Path, typer.Argument(help="Experiment file (YAML), as for `echelon run`.")],
     policy: Annotated[
         list[str] | None,
-        typer.Option(help="Policy with options; repeatable; replaces the file's. Fair is always shown."),
+        typer.Option(
+            help="Policy with options, or a policy file (code: see SECURITY.md); repeatable; replaces the file's. Fair is always shown."
+        ),
     ] = None,
     orders: Annotated[
         int, typer.Option(min=0, help="Try all orders of flows where there are at most so many (5 flows: 120).")

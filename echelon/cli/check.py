@@ -19,7 +19,10 @@ def check(
     files: Annotated[list[Path], typer.Argument(help="Experiment files (YAML), as for `echelon run`.")],
     policy: Annotated[
         list[str] | None,
-        typer.Option(help="Policy with options, e.g. 'coflow(grouping=group)'. Repeatable; replaces the file's."),
+        typer.Option(
+            help="Policy with options, e.g. 'coflow(grouping=group)', or a policy file, e.g. ./mine.py, which is code: see "
+            "SECURITY.md. Repeatable; replaces the file's."
+        ),
     ] = None,
 ) -> None:
     """Read experiments, build what they describe, and say what would be run; nothing is started.

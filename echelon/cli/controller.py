@@ -42,7 +42,8 @@ def policy(
     """Swap the policy of the run in progress; it applies at once, to flows in flight too.
 
     A policy that cannot be loaded, is too slow or allocates what no network carries is refused by name, and the
-    one in force stays. A run whose policy was swapped counts as a run of the policy it began with.
+    one in force stays. A policy file is code: the controller runs it in a process of its own, as nobody, within limits
+    (SECURITY.md). A run whose policy was swapped counts as a run of the policy it began with.
     """
     from controller import client
 

@@ -39,7 +39,7 @@ def _print_versions(wanted: bool) -> None:
     raise typer.Exit
 
 
-_NEED_NO_ROOT = frozenset({"bound", "study", "convert", "replay", "policies", "profile"})
+_NEED_NO_ROOT = frozenset({"bound", "check", "study", "convert", "replay", "policies", "profile"})
 """Commands that nobody has to be root for: under sudo they run as the user who called it."""
 
 

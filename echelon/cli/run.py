@@ -33,7 +33,10 @@ def run(
     ] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option(help="Policy with options, e.g. 'coflow(grouping=group)'. Repeatable; replaces the file's."),
+        typer.Option(
+            help="Policy with options, e.g. 'coflow(grouping=group)', or a policy file, e.g. ./mine.py, which is code: see "
+            "SECURITY.md. Repeatable; replaces the file's."
+        ),
     ] = None,
     repeat: Annotated[int | None, typer.Option(min=1, help="Runs of each policy; replaces the file's.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of all random choices.")] = None,
