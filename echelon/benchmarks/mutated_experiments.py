@@ -33,6 +33,8 @@ CASES_OF_A_REPEAT = 2_000
 """Of either kind: the 5 repeats of `echelon bench` make 10,000."""
 MOST_S = 10.0
 MOST_BYTES = 1 << 30
+GRACE_S = 1.0
+"""A child that has not answered so long after its limit is ended."""
 SLOW_S = 2.0
 """What took longer is worth a line."""
 CASES_OF_A_CHILD = 400
@@ -187,7 +189,7 @@ class _Lane:
         except EOFError:  # killed by a limit of the kernel's
             return [self._lost(Outcome("memory", "its process was ended", good=False, took_s=0.0, memory_bytes=0))]
         waited_s = time.monotonic() - self._asked_s
-        if waited_s <= MOST_S + 1:
+        if waited_s <= MOST_S + GRACE_S:
             return []
         return [self._lost(Outcome("time", "never ended", good=False, took_s=waited_s, memory_bytes=0))]
 

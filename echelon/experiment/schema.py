@@ -38,6 +38,7 @@ from echelonflow.spelling import unknown
 from results.analysis.verdict import Limits
 from simulator.realism import EXACT, Realism
 
+LEAST_ITERATION_S = 1e-9
 LEAST_PROGRESS_INTERVAL_S, MOST_PROGRESS_INTERVAL_S = 0.001, 10.0
 
 
@@ -223,11 +224,24 @@ def _add_job(
     if wrong is not None:
         faults.append(f"{where}.placement: {wrong}")
         return
+    if not _takes_time(dag, placement):
+        faults.append(
+            f"{where}: nothing in it takes any time: it computes for 0 s, and sends nothing from host to host"
+        )
+        return
     job = collect(faults, where, lambda: Job(spec.name, dag, tuple(placement), spec.iterations, spec.weight, start_s))
     if job is None or collect(faults, where, lambda: _counted(extent, job)) is None:
         return
     made.jobs.append(job)
     made.notes.append(note)
+
+
+def _takes_time(dag: JobDag, placement: Sequence[str]) -> bool:
+    """Whether an iteration can be told from nothing."""
+    computes_s = sum(step.duration_s for step in dag.computes)
+    return computes_s > LEAST_ITERATION_S or any(
+        placement[each.src_rank] != placement[each.dst_rank] for each in dag.transfers
+    )
 
 
 def _built(spec: JobSpec, link_Bps: float, folder: Path, extent: Extent) -> tuple[JobDag, JobNotes]:

@@ -158,6 +158,7 @@ NAMES = [
     ("[fair, coflow(grouping=group)]", "[./mine.py]", "13: policies.0: "),
 ]  # fmt: skip
 BOUNDS = [
+    ("    forward: 1 s", "    forward: 0 s\n    placement: [h1, h1]", "7: jobs.0: nothing in it takes any time: it computes for 0 s"),
     ("  hosts: 4", "  hosts: 10000000", "4: network.hosts: 10,000,000 is too many; the bound is 1,000,000"),
     ("  hosts: 4", "  hosts: 20000", "4: network.hosts: 20,000 is too many: 20,000 hosts are asked for; the bound is 10,000"),
     ("  hosts: 4", "  hosts: 1", "4: network.hosts: 1 is too few: a host needs another one to send to; the bound is 2"),

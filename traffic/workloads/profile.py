@@ -19,10 +19,12 @@ from echelonflow.bounds import MOST_CUTS, check_most
 from echelonflow.errors import InputError
 from echelonflow.model.units import format_duration, format_size
 from echelonflow.tables import text_table
+from traffic.workloads.schema_faults import faults_of
 
 SCHEMA: Final = "echelon-profile"
 VERSION: Final = 2
 
+MOST_FILE_BYTES: Final = 16 << 20
 MOST_REPEATS: Final = 1000
 """Far more alike layers than any model has; bounds what a bad file can make of memory."""
 
@@ -177,13 +179,17 @@ class CutModel:
 def read(path: Path) -> Profile:
     """The profile in the file at `path`; InputError naming file, key and fault if it is none."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            text = file.read(MOST_FILE_BYTES + 1).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"profile {path} cannot be read: {error}; `echelon profile MODEL` makes one") from None
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise InputError(f"profile {path} cannot be read: {reason}; `echelon profile MODEL` makes one") from None
+    if len(text) > MOST_FILE_BYTES:
+        raise InputError(f"profile {path} is longer than {MOST_FILE_BYTES >> 20} MiB, which no profile is")
     try:
         return Profile.model_validate_json(text)
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors()]
+        faults = faults_of(error)
         raise InputError(f"profile {path} is not an {SCHEMA} of version {VERSION}: {'; '.join(faults[:5])}") from None
 
 

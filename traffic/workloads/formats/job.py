@@ -21,6 +21,7 @@ from traffic.workloads.formats._iteration import MAX_STEPS
 from traffic.workloads.formats._job_schema import EchelonJob, PlacedJob
 from traffic.workloads.formats._layers import only
 from traffic.workloads.formats._report import Imported, Report
+from traffic.workloads.schema_faults import faults_of
 
 SUMMARY = "a job file of this project (docs/job.schema.json)"
 LOOKS_LIKE = re.compile(rb'\s*\{\s*"schema"\s*:\s*"echelon-job"')
@@ -57,11 +58,6 @@ def _check(path: Path, model: type[BaseModel], data: Any) -> None:
     try:
         model.model_validate(data)
     except ValidationError as error:
-        faults = [f"{_place(e['loc'])}: {e['msg']}" for e in error.errors(include_input=False)]
+        faults = faults_of(error)
         more = f" (and {len(faults) - _MOST_FAULTS} more)" if len(faults) > _MOST_FAULTS else ""
         raise InputError(f"{path}: is no echelon-job of version 1: {'; '.join(faults[:_MOST_FAULTS])}{more}") from None
-
-
-def _place(parts: Sequence[int | str]) -> str:
-    """Where in the file a fault is; names come from the file, whatever is in them."""
-    return ".".join(str(part) if str(part).isprintable() else repr(part) for part in parts) or "file"

@@ -126,6 +126,7 @@ def given_layers(
 def measured_layers(profile: Profile) -> Layers:
     """The layers of a measured profile; a micro-batch is what it was measured with."""
     layers = profile.layers
+    check_most(f"layers of profile {profile.model}", len(layers), MOST_LAYERS, {})
     return Layers(
         kind=tuple(layer.kind for layer in layers),
         forward_s=tuple(layer.forward_s for layer in layers),
