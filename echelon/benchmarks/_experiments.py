@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import signal
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +14,36 @@ from echelonflow.errors import InputError
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.outcome import read_outcome
 
+END_LIMIT_S = 150.0
 
-def echelon_argv(*arguments: str | Path) -> list[str]:
-    """The command line that runs `echelon` as these arguments say."""
-    return module_argv("echelon.cli", *map(str, arguments))
+
+def started(*arguments: str | Path) -> subprocess.Popen[str]:
+    """`echelon` with these arguments, whose standard error is to be read by `ended`."""
+    return subprocess.Popen(
+        module_argv("echelon.cli", *map(str, arguments)),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def going_on(file: Path, out: Path, *options: str) -> subprocess.Popen[str]:
+    """The command that begins the experiment in `out`, or goes on with it there."""
+    if (out / "manifest.json").exists():
+        return started("run", "--resume", out)
+    return started("run", file, "--out", out, *options)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """The exit code of a command and what it said on standard error."""
+    try:
+        _, said = process.communicate(timeout=END_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return -signal.SIGALRM, f"it had not ended {END_LIMIT_S:.0f} s later"
+    return process.returncode, said
 
 
 def finished_runs(root: Path) -> list[str]:

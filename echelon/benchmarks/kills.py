@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from echelon.benchmarks import Figure, Say
-from echelon.benchmarks._experiments import Kept, echelon_argv, finished_runs, said_wrong
+from echelon.benchmarks._experiments import Kept, ended, finished_runs, going_on, said_wrong, started
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INVALID, EXIT_VALID, RunError
 from testbed import preflight
 from testbed.processes import alive, descendants
@@ -42,7 +42,6 @@ KINDS = {
 """Kind of process, and what its command line holds (empty: the command itself)."""
 KILLS_A_FOLDER = 4
 """Each of them hits the command that goes on after the one before; then one that nobody disturbs has to complete it."""
-END_LIMIT_S = 150.0
 GONE_LIMIT_S = 5.0
 POLICY = """
 import numpy as np
@@ -116,7 +115,7 @@ class Tally:
 def _undisturbed(file: Path, out: Path, tally: Tally) -> float:
     """How long the experiment takes when nobody is killed, in seconds."""
     started_s = time.monotonic()
-    code, said = _watched(_started("run", file, "--out", out))
+    code, said = ended(started("run", file, "--out", out))
     if code == EXIT_BAD_INPUT:
         raise RunError(f"`echelon run` refused to start: {said.strip()}")
     tally.completed.append(code in (EXIT_VALID, EXIT_INVALID) and said_wrong(said) is None)
@@ -131,7 +130,7 @@ def _one_folder(
         if not kinds or not _kill_one(file, out, kinds, length_s, rng, tally, say):
             break
     before = Kept.of(out)
-    code, said = _watched(_going_on(file, out))
+    code, said = ended(going_on(file, out))
     wrong = said_wrong(said) or before.difference(out)
     complete = len(finished_runs(out)) == 4 and code in (EXIT_VALID, EXIT_INVALID)
     tally.completed.append(complete and wrong is None)
@@ -144,11 +143,11 @@ def _kill_one(
 ) -> bool:
     """Kill a process of the next kind; whether there is something left to do in this folder afterwards."""
     kind, before, kept = kinds[-1], Machine.now(), Kept.of(out)
-    process = _going_on(file, out)
+    process = going_on(file, out)
     try:
         at_s = rng.uniform(0.0, length_s)
         killed, family = _kill(process, KINDS[kind], at_s)
-        code, said = _watched(process)
+        code, said = ended(process)
     finally:
         process.kill()
     if not killed:  # it had ended by then: this kind is tried again, in a fresh folder
@@ -166,30 +165,6 @@ def _kill_one(
     elif sum(tally.kills.values()) % 20 == 0:
         say(f"{sum(tally.kills.values())} kills")
     return code not in (EXIT_VALID, EXIT_INVALID)
-
-
-def _started(*arguments: str | Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        echelon_argv(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
-    )
-
-
-def _going_on(file: Path, out: Path) -> subprocess.Popen[str]:
-    """The command that begins the experiment in `out`, or goes on with it there."""
-    if (out / "manifest.json").exists():
-        return _started("run", "--resume", out)
-    return _started("run", file, "--out", out)
-
-
-def _watched(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """The exit code of a command and what it said on standard error."""
-    try:
-        _, said = process.communicate(timeout=END_LIMIT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        return -signal.SIGALRM, f"it had not ended {END_LIMIT_S:.0f} s later"
-    return process.returncode, said
 
 
 def _kill(process: subprocess.Popen[str], words: str, at_s: float) -> tuple[bool, set[int]]:

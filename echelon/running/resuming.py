@@ -23,6 +23,7 @@ from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import Manifest, read_manifest
 from echelonflow.records.outcome import RunOutcome, read_outcome
 from echelonflow.records.plan import read_plan
+from echelonflow.records.seal import broken, seal_or_none
 
 _SAME = ("name", "backend", "network", "jobs", "trace", "faults", "policies", "repeats", "seed", "limits", "experiment")
 """Fields of the manifest that have to agree. The last is the whole file as read; the others name what differs better."""
@@ -80,7 +81,16 @@ def left(runs: Sequence[AssignedRun], folder: RunFolder) -> tuple[AssignedRun, .
 
     What speaks for a run by its index (a calibration) goes on to do so.
     """
-    kept = {run.label: outcome for run in runs if (outcome := _finished(run, folder)) is not None}
+    changed = [Path(path) for path in _changed(folder)]
+    labels = {path.parts[1] for path in changed if path.parts[0] == folder.raw.name}
+    captures = {path.name for path in changed if path.parts[0] == folder.pcap.name}
+    kept = {
+        run.label: outcome
+        for run in runs
+        if run.label not in labels
+        and (outcome := _finished(run, folder)) is not None
+        and not captures & {capture.file for capture in outcome.captures.values()}
+    }
     try:
         calibration = read_calibration(folder.calibration)
     except InputError:
@@ -115,6 +125,12 @@ def _rebuilt(root: Path, earlier: Manifest) -> Experiment:
 def _plain(value: Any) -> Any:
     """`value` as JSON would give it back."""
     return msgspec.json.decode(msgspec.json.encode(builtins(value)))
+
+
+def _changed(folder: RunFolder) -> list[str]:
+    """Raw files that are not what they were when the experiment ended, by their paths in the folder."""
+    seal, _ = seal_or_none(folder)
+    return [] if seal is None else list(broken(folder, seal))
 
 
 def _finished(run: AssignedRun, folder: RunFolder) -> RunOutcome | None:

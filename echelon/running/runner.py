@@ -14,7 +14,15 @@ from echelon.running.manifest import manifest, resumed
 from echelon.running.outages import too_late, with_real_outages
 from echelon.running.resuming import Begun
 from echelon.running.simulated import predict
-from echelonflow.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_INVALID, EXIT_VALID, InputError, StorageError
+from echelonflow.errors import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_INVALID,
+    EXIT_VALID,
+    InputError,
+    PolicyError,
+    StorageError,
+)
 from echelonflow.files import write_whole
 from echelonflow.model.network import Network
 from echelonflow.model.units import parse_duration_s
@@ -95,7 +103,8 @@ class _Order:
             write_manifest(folder.manifest, manifest(self.experiment, self.backend, machine))
         else:
             write_manifest(folder.manifest, resumed(self.begun.manifest))
-            folder.failure.unlink(missing_ok=True)
+            for path in (folder.failure, folder.seal):
+                path.unlink(missing_ok=True)
             place.remove_parts_of_files(folder)
         place.make_parts(folder)
 
@@ -139,13 +148,19 @@ class _Order:
             self.report(Analysing())
             allowed = _allowing_for_bursts(with_real_outages(self.experiment, folder), _calibration(folder))
             if allowed is not self.experiment:
-                save_runs(folder.prediction, [predict(allowed, name) for name in allowed.policies])
+                self._predict_again(folder, allowed)
         try:
             write_seal(folder)
         except StorageError as error:
             self.report(Warned(str(error)))
         summary = analyse(folder.root, pictures=self.pictures)
         return exit_code(folder.root, summary), summary
+
+    def _predict_again(self, folder: RunFolder, allowed: Experiment) -> None:
+        try:
+            save_runs(folder.prediction, [predict(allowed, name) for name in allowed.policies])
+        except PolicyError as error:  # it could before: what was emulated is not lost for that
+            self.report(Warned(f"{error}; predictions are those of ideal links"))
 
 
 def _calibration(folder: RunFolder) -> Calibration | None:

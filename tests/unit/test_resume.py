@@ -84,7 +84,7 @@ def test_a_simulation_goes_on_where_it_stopped_and_ends_the_same(experiment, tmp
         code, summary = runner.run(experiment, out, "fluid", quiet, pictures=False)
     assert code == EXIT_INTERRUPTED
     if experiment.trace is None:
-        assert summary.reasons == ("the experiment failed: interrupted",)
+        assert summary.reasons[0] == "the experiment failed: interrupted"
     calls = stopping(monkeypatch, part, 99, None)
     code, _ = runner.resume(resuming.begun(out), quiet, pictures=False)
     assert (code, len(calls)) == (EXIT_VALID, 3 - finished)
@@ -299,3 +299,14 @@ def test_why_it_ended_is_said_where_even_that_cannot_be_written(emulated, monkey
     go()
     assert not folder.failure.exists()
     assert any(f"No space left on device (it was to say: {INTERRUPTED})" in reason for reason in played.warned)
+
+
+def test_runs_that_were_changed_since_they_ended_are_made_again(emulated):
+    played, go, folder = emulated
+    go()
+    (first, _), (second, _) = played.made[:2]
+    played.made.clear()
+    (folder.raw / first / "decisions.jsonl").write_bytes(b"")
+    next(folder.pcap.glob(f"{second}-*.pcap")).write_bytes(b"other packets")
+    go(again=True)
+    assert labels(played.made) == sorted([first, second])
