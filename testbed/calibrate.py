@@ -1,4 +1,4 @@
-"""Does every kind of link carry what it declares? Measured with real TCP before a run is trusted."""
+"""Does every link carry what it declares? Measured with real TCP before a run is trusted, many links at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Set as AbstractSet
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ ATTEMPTS = 4
 """Each filled and measured for twice as long as the one before."""
 PROBE_S = 1.0
 """For how long timers are watched: each core waits some 1,800 times."""
+_ROUNDING = 1e-9
 _PROBE = Path(__file__).with_name("probe.py")
 _TIMERS = Path(timers.__file__)
 _SWITCH_PRIORITY = ("nice", "-n", str(SWITCH_NICENESS))
@@ -52,72 +54,111 @@ class Trial:
     link: Link
     pairs: tuple[tuple[str, str], ...]
     expected_Bps: float
+    full: tuple[str, ...] = ()
+    """Names of all links that are full meanwhile: `link`, and those of a single pair's path that carry no more."""
 
 
-def trial_of(network: Network, link: Link) -> Trial | None:
+def trial_of(
+    network: Network, link: Link, busy: AbstractSet[str] = frozenset(), left_Bps: Sequence[float] | None = None
+) -> Trial | None:
     """Pairs of distinct hosts that fill `link` without meeting elsewhere; None where no path crosses it.
 
     Pairs are added until together they could send what the link carries, so that the link's rate is measured. Where the
-    hosts cannot fill it, it is the hosts' own.
+    hosts cannot fill it, it is the hosts' own. Hosts that are `busy` take no part, and links have `left_Bps` to give.
     """
-    left = list(network.capacity_Bps)
-    capacity_Bps = left[link.index]
+    left = list(network.capacity_Bps if left_Bps is None else left_Bps)
+    capacity_Bps = network.capacity_Bps[link.index]
+    if left[link.index] < capacity_Bps:
+        return None
     pairs: list[tuple[str, str]] = []
-    used: set[str] = set()
+    used: set[str] = set(busy)
     sent_Bps = 0.0
-    for src in network.hosts:
-        for dst in network.hosts:
-            if src == dst or sent_Bps >= capacity_Bps or src in used or dst in used:
-                continue
-            path = network.path(src, dst)
-            if link.index not in path:
-                continue
-            others = [index for index in path if index != link.index]
-            share_Bps = min(left[index] for index in others)
-            if share_Bps <= 0:
-                continue
-            for index in others:
-                left[index] -= share_Bps
-            pairs.append((src, dst))
-            used |= {src, dst}
-            sent_Bps += share_Bps
+    for src, dst in _across(network, link):
+        if sent_Bps >= capacity_Bps or src in used or dst in used:
+            continue
+        others = [index for index in network.path(src, dst) if index != link.index]
+        share_Bps = min(left[index] for index in others)
+        if share_Bps <= 0:
+            continue
+        for index in others:
+            left[index] -= share_Bps
+        pairs.append((src, dst))
+        used |= {src, dst}
+        sent_Bps += share_Bps
     if not pairs:
         return None
-    return Trial(link, tuple(pairs), min(sent_Bps, capacity_Bps))
+    expected_Bps = min(sent_Bps, capacity_Bps)
+    path = network.path(*pairs[0]) if len(pairs) == 1 else ()
+    full = {link.index, *(index for index in path if network.capacity_Bps[index] <= expected_Bps * (1 + _ROUNDING))}
+    return Trial(link, tuple(pairs), expected_Bps, tuple(network.links[index].name for index in sorted(full)))
 
 
-def trials(network: Network) -> list[Trial]:
-    """One trial for each kind of link: of its links, that which can be filled best (the first among equals)."""
-    best: dict[str, Trial] = {}
-    for link in network.links:
-        trial = trial_of(network, link)
-        if trial is None:
-            continue
-        known = best.get(link.kind)
-        if known is None or _filled(network, trial) > _filled(network, known) + 1e-9:
-            best[link.kind] = trial
-    return list(best.values())
+def _across(network: Network, link: Link) -> Iterator[tuple[str, str]]:
+    """Pairs of hosts whose path crosses `link`, the neighbours of its ends first."""
+    sources = [link.src] if link.src in network.edge_switch else network.hosts
+    destinations = [link.dst] if link.dst in network.edge_switch else network.hosts
+    for src in sources:
+        for dst in destinations:
+            if src != dst and link.index in network.path(src, dst):
+                yield src, dst
 
 
-def _filled(network: Network, trial: Trial) -> float:
-    return trial.expected_Bps / network.capacity_Bps[trial.link.index]
+def rounds(network: Network) -> list[list[Trial]]:
+    """Trials that fill every link that can be filled, in rounds: those of one share neither hosts nor links.
+
+    So half the hosts send at a time, and a switch with any number of hosts takes a few rounds.
+    """
+    missing = {link.index: link for link in network.links}
+    found: list[list[Trial]] = []
+    while missing:
+        chosen: list[Trial] = []
+        busy: set[str] = set()
+        left = list(network.capacity_Bps)
+        for link in list(missing.values()):
+            if link.index not in missing:
+                continue
+            best, alone = trial_of(network, link, busy, left), trial_of(network, link)
+            if alone is None:
+                del missing[link.index]  # no path crosses it, so that no flow does
+            elif best is not None and best.expected_Bps >= alone.expected_Bps * (1 - _ROUNDING):
+                chosen.append(best)
+                for index, at in _takes(network, best):
+                    left[index] -= at
+                busy |= {host for pair in best.pairs for host in pair}
+                for name in best.full:
+                    missing.pop(_index_of(network, name), None)
+        if chosen:
+            found.append(chosen)
+    return found
+
+
+def _takes(network: Network, trial: Trial) -> list[tuple[int, float]]:
+    """What a trial takes of the links on its paths, so that no other is measured there at the same time."""
+    return [(index, network.capacity_Bps[index]) for pair in trial.pairs for index in set(network.path(*pair))]
+
+
+def _index_of(network: Network, name: str) -> int:
+    return next(link.index for link in network.links if link.name == name)
 
 
 def calibrate(net: EmulatedNetwork, max_error: float = MAX_ERROR) -> list[LinkMeasurement]:
-    """Measure each kind of link of a connected network.
+    """Measure every link of a connected network.
 
     A link is measured up to four times, until it is within `max_error`. A neighbour on the machine that steals a core
-    for a moment, or TCP that is still growing its window, is not the link's fault. So each attempt fills the link for
-    twice as long as the one before, and the least error is reported. Raises RunError where packets do not get through.
+    for a moment, or TCP that is still growing its window, is not the link's fault. So each further attempt has the
+    machine for itself and fills the link for twice as long as the one before, and the least error is reported. Raises
+    RunError where packets do not get through.
     """
     found = []
     start_up_s = _start_up_s(net)
-    for trial in trials(net.network):
-        tries: list[LinkMeasurement] = []
-        while len(tries) < ATTEMPTS and not (tries and abs(tries[-1].error) <= max_error):
-            tries.append(_measure(net, trial, _start_s(trial, start_up_s), lasting=2 ** len(tries)))
-        best = min(tries, key=lambda entry: abs(entry.error))
-        found.append(msgspec.structs.replace(best, attempts=len(tries)))
+    for trials in rounds(net.network):
+        start_s = START_S + sum(_start_s(trial, start_up_s) - START_S for trial in trials)
+        for trial, first in zip(trials, _measure(net, trials, start_s, lasting=1), strict=True):
+            tries = [first]
+            while len(tries) < ATTEMPTS and not abs(tries[-1].error) <= max_error:
+                tries += _measure(net, [trial], _start_s(trial, start_up_s), lasting=2 ** len(tries))
+            best = min(tries, key=lambda entry: abs(entry.error))
+            found.append(msgspec.structs.replace(best, attempts=len(tries)))
     return found
 
 
@@ -126,7 +167,7 @@ def watch_timers(net: EmulatedNetwork) -> timers.Lateness | None:
 
     None where there is no link that two hosts could fill. Raises RunError where packets do not get through.
     """
-    trial = next(iter(trials(net.network)), None)
+    trial = next((trial for trials in rounds(net.network) for trial in trials), None)
     if trial is None:
         return None
     begin_s = time.monotonic() + _start_s(trial, _start_up_s(net)) + WARM_UP_S
@@ -167,13 +208,17 @@ def window_s(trial: Trial, mtu_bytes: int, burst_s: float) -> float:
     return max(WINDOW_S, LEAST_SEGMENTS * mtu_bytes / slowest_Bps, LEAST_BURSTS * burst_s)
 
 
-def _measure(net: EmulatedNetwork, trial: Trial, start_s: float, lasting: float) -> LinkMeasurement:
-    """One measurement, `lasting` times as long as it has to be."""
+def _measure(net: EmulatedNetwork, trials: Sequence[Trial], start_s: float, lasting: float) -> list[LinkMeasurement]:
+    """One measurement of each of `trials`, all at the same time, `lasting` times as long as it has to be."""
     begin_s = time.monotonic() + start_s + lasting * WARM_UP_S
-    end_s = begin_s + lasting * window_s(trial, net.network.mtu_bytes, net.burst_s)
-    with _filled_link(net, trial, begin_s, end_s) as ends:
-        results = [json.loads(_output(host, process, end_s)) for host, process in ends]
-    return _summary(trial, results[::2], results[1::2])
+    end_s = begin_s + lasting * max(window_s(trial, net.network.mtu_bytes, net.burst_s) for trial in trials)
+    with ExitStack() as stack:
+        filled = [stack.enter_context(_filled_link(net, trial, begin_s, end_s)) for trial in trials]
+        found = []
+        for trial, ends in zip(trials, filled, strict=True):
+            results = [json.loads(_output(host, process, end_s)) for host, process in ends]
+            found.append(_summary(trial, results[::2], results[1::2]))
+    return found
 
 
 @contextmanager
@@ -221,4 +266,5 @@ def _summary(trial: Trial, received: Sequence[dict[str, float]], sent: Sequence[
         error=measured_Bps / trial.expected_Bps - 1,
         rtt_ms=max(s["rtt_s"] for s in sent) * 1e3,
         rtt_loaded_ms=max(s["rtt_loaded_s"] for s in sent) * 1e3,
+        links=trial.full,
     )
