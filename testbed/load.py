@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -12,8 +11,9 @@ import psutil
 
 from echelonflow.records.outcome import Load
 
-WINDOW_S = 1.0
-"""Long enough that other work on the machine, which is over in an instant, is not taken for saturation."""
+WINDOW_S = 0.5
+SUSTAINED_S = 2.0
+"""What is busy for so long is saturated: other work on the machine that is over in an instant is no harm."""
 _IDLE = ("idle", "iowait")
 _COUNTED_ELSEWHERE = ("guest", "guest_nice")
 """Part of "user" and "nice" already."""
@@ -29,14 +29,14 @@ class Sample:
     total_s: float
     threads_s: Mapping[int, float] = field(default_factory=dict)
     cores_s: tuple[tuple[float, float], ...] = ()
-    """Of each core the time in which it was busy, and all time."""
+    """Of each core the time in which it was busy with what does not give way (is not "nice"), and all time."""
 
 
 def read_sample(pid: int | None = None) -> Sample:
     """Read the clocks now, with those of the threads of process `pid`; a process that is gone has none."""
     times: dict[str, float] = psutil.cpu_times()._asdict()
     busy_s, total_s = _busy_and_total_s(times)
-    cores = tuple(_busy_and_total_s(core._asdict()) for core in psutil.cpu_times(percpu=True))
+    cores = tuple(_firmly_busy_and_total_s(core._asdict()) for core in psutil.cpu_times(percpu=True))
     threads = {}
     if pid is not None:
         try:
@@ -49,6 +49,12 @@ def read_sample(pid: int | None = None) -> Sample:
 def _busy_and_total_s(times: Mapping[str, float]) -> tuple[float, float]:
     total_s = sum(value for name, value in times.items() if name not in _COUNTED_ELSEWHERE)
     return total_s - sum(times.get(name, 0.0) for name in _IDLE), total_s
+
+
+def _firmly_busy_and_total_s(times: Mapping[str, float]) -> tuple[float, float]:
+    """Work that gives way to ours may fill a core: that is no harm."""
+    busy_s, total_s = _busy_and_total_s(times)
+    return busy_s - times.get("nice", 0.0), total_s
 
 
 def busy_share(a: Sample, b: Sample) -> float:
@@ -82,15 +88,19 @@ def _share(part: float, whole: float) -> float:
 
 
 def summary(samples: Sequence[Sample]) -> Load:
-    """The "load" of run.json: means over the whole time and the largest of any window."""
-    windows = list(itertools.pairwise(samples))
+    """The "load" of run.json: means over the whole time, and the largest over `SUSTAINED_S` (or all, if that is less)."""
     first, last = samples[0], samples[-1]
+    windows = [
+        (begin, end)
+        for begin in samples
+        if (end := next((later for later in samples if later.at_s >= begin.at_s + SUSTAINED_S - WINDOW_S / 2), None))
+    ] or [(first, last)]
     return Load(
         cpu_busy=busy_share(first, last),
-        cpu_busy_max=max((busy_share(*window) for window in windows), default=0.0),
+        cpu_busy_max=max(busy_share(*window) for window in windows),
         cpu_stolen=stolen_share(first, last),
         switch_thread_busy=thread_share(first, last),
-        switch_thread_busy_max=max((thread_share(*window) for window in windows), default=0.0),
+        switch_thread_busy_max=max(thread_share(*window) for window in windows),
         core_busy=core_share(first, last),
     )
 

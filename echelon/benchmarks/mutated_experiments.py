@@ -6,23 +6,16 @@ that, which have all modules loaded: a case has 10 s and 1 GB, and one that take
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
-import resource
 import shutil
 import tempfile
-import time
-import traceback
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from echelon.benchmarks import Figure, Say
+from echelon.benchmarks._in_children import MOST_BYTES, MOST_S, Judged, Outcome, outcomes, within_limits
 from echelon.cases import mutations
 from echelon.experiment import schema, yaml_file
 from echelon.places import EXPERIMENTS
@@ -31,13 +24,8 @@ from echelonflow.scheduling import policies
 
 CASES_OF_A_REPEAT = 2_000
 """Of either kind: the 5 repeats of `echelon bench` make 10,000."""
-MOST_S = 10.0
-MOST_BYTES = 1 << 30
-GRACE_S = 1.0
-"""A child that has not answered so long after its limit is ended."""
 SLOW_S = 2.0
 """What took longer is worth a line."""
-CASES_OF_A_CHILD = 400
 KINDS = ("structured", "byte-level")
 FOREIGN = re.compile(
     r"pydantic|ruamel|msgspec|Input should|NoneType|Traceback|KeyError|ValueError|TypeError|AttributeError|object is not|"
@@ -75,17 +63,6 @@ class Tally:
     most_bytes: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     """"traceback", "time", "memory", "words" and "form"; how often."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one case: a fault's kind, or none; in words; and what it took."""
-
-    fault: str
-    words: str
-    good: bool
-    took_s: float
-    memory_bytes: int
 
 
 def run(repeat: int, say: Say) -> list[Figure]:
@@ -139,17 +116,19 @@ class Seeds:
 
 
 def measured(seeds: Seeds, kind: str, cases: int, say: Say) -> Tally:
-    """Read mutants 0 to `cases` - 1 of a kind, by as many children at a time as there are processors."""
-    tally, workers = Tally(), os.cpu_count() or 1
+    """Read mutants 0 to `cases` - 1 of a kind."""
+    os.environ["COFLOW_BENCHMARK"] = str(seeds.folder)
     for name in policies.names():  # so that no child has to load them
         policies.load(name)
-    lanes = [_Lane(seeds, kind, iter(range(lane, cases, workers))) for lane in range(workers)]
-    while any(not lane.done for lane in lanes):
-        for lane in lanes:
-            for seed, outcome in lane.step():
-                _count(tally, kind, seed, outcome, say)
-                if tally.cases % 1_000 == 0:
-                    say(f"{kind}: {tally.cases:,} of {cases:,}")
+
+    def read(number: int) -> Judged:
+        return _read(seeds.folder / f"case-{os.getpid()}.yaml", seeds.case(kind, number))
+
+    tally = Tally()
+    for seed, outcome in outcomes(read, cases):
+        _count(tally, kind, seed, outcome, say)
+        if tally.cases % 1_000 == 0:
+            say(f"{kind}: {tally.cases:,} of {cases:,}")
     return tally
 
 
@@ -165,105 +144,17 @@ def _count(tally: Tally, kind: str, seed: int, outcome: Outcome, say: Say) -> No
         say(f"{kind} {seed}: {outcome.fault}: {outcome.words}")
 
 
-class _Lane:
-    """One child at a time, which reads cases one after the other and says what became of each."""
-
-    def __init__(self, seeds: Seeds, kind: str, numbers: Iterator[int]) -> None:
-        self._seeds, self._kind, self._numbers = seeds, kind, numbers
-        self._child: Any = None
-        self._pipe: Connection | None = None
-        self._waiting: list[int] = []
-        self._asked_s = 0.0
-        self.done = False
-
-    def step(self) -> list[tuple[int, Outcome]]:
-        """Wait a little for the child; what it has found since."""
-        if not self._waiting:
-            self._next_child()
-            return []
-        assert self._pipe is not None
-        try:
-            if self._pipe.poll(0.02):
-                outcome: Outcome = self._pipe.recv()
-                return [self._ended(outcome)]
-        except EOFError:  # killed by a limit of the kernel's
-            return [self._lost(Outcome("memory", "its process was ended", good=False, took_s=0.0, memory_bytes=0))]
-        waited_s = time.monotonic() - self._asked_s
-        if waited_s <= MOST_S + GRACE_S:
-            return []
-        return [self._lost(Outcome("time", "never ended", good=False, took_s=waited_s, memory_bytes=0))]
-
-    def _next_child(self) -> None:
-        self._end()
-        self._waiting = list(islice(self._numbers, CASES_OF_A_CHILD))
-        self.done = not self._waiting
-        if not self.done:
-            self._start()
-
-    def _start(self) -> None:
-        context = multiprocessing.get_context("fork")
-        self._pipe, theirs = context.Pipe(duplex=False)
-        self._child = context.Process(
-            target=_read_all, args=(self._seeds, self._kind, self._waiting, theirs), daemon=True
-        )
-        self._child.start()
-        theirs.close()
-        self._asked_s = time.monotonic()
-
-    def _ended(self, outcome: Outcome) -> tuple[int, Outcome]:
-        self._asked_s = time.monotonic()
-        return self._waiting.pop(0), outcome
-
-    def _lost(self, outcome: Outcome) -> tuple[int, Outcome]:
-        """The child is given up, and another one goes on behind the case that it failed at."""
-        number = self._waiting.pop(0)
-        self._end()
-        if self._waiting:
-            self._start()
-        return number, outcome
-
-    def _end(self) -> None:
-        if self._child is not None:
-            self._child.kill()
-            self._child.join()
-            self._child = None
-
-
-def _read_all(seeds: Seeds, kind: str, numbers: list[int], pipe: Connection) -> None:
-    """In a child: read the cases, within limits."""
-    os.environ["COFLOW_BENCHMARK"] = str(seeds.folder)
-    base_bytes = _size_bytes("VmSize")
-    resource.setrlimit(resource.RLIMIT_AS, (base_bytes + MOST_BYTES, resource.RLIM_INFINITY))
-    path = seeds.folder / f"case-{os.getpid()}.yaml"
-    for number in numbers:
-        pipe.send(read_case(path, seeds.case(kind, number)))
-    pipe.close()
-    os._exit(0)  # nothing of the parent's is to be tidied up here
-
-
 def read_case(path: Path, content: bytes) -> Outcome:
-    """Write `content` to `path` and read it as `echelon run` does."""
+    """Write `content` to `path` and read it as `echelon run` does, in this process."""
+    return within_limits(lambda _: _read(path, content), 0)
+
+
+def _read(path: Path, content: bytes) -> Judged:
     path.write_bytes(content)
-    _forget_peak()
-    before_bytes, started_s = _size_bytes("VmRSS"), time.monotonic()
-    fault, words, good = _read(path)
-    took_s = time.monotonic() - started_s
-    memory_bytes = max(_size_bytes("VmHWM") - before_bytes, 0)
-    if not fault and took_s > MOST_S:
-        fault, words = "time", f"took {took_s:.1f} s"
-    return Outcome(fault, words, good, took_s, memory_bytes)
-
-
-def _read(path: Path) -> tuple[str, str, bool]:
     try:
         schema.load(path)
     except InputError as error:
         return *_judged(path, str(error)), False
-    except MemoryError:
-        return "memory", "needs more than there is", False
-    except BaseException as error:  # noqa: BLE001  (whatever it is, it is what this looks for)
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        return "traceback", f"{type(error).__name__}: {str(error)[:200]} ({where.filename}:{where.lineno})", False
     return "", "", True
 
 
@@ -278,15 +169,3 @@ def _judged(path: Path, message: str) -> tuple[str, str]:
     if not all(line.isprintable() for line in (heading, *lines)):
         return "form", repr(message[:300])
     return "", ""
-
-
-def _size_bytes(name: str) -> int:
-    """A size in memory of this process, by its name in /proc/self/status."""
-    status = Path("/proc/self/status").read_text()
-    match = re.search(rf"^{name}:\s+(\d+) kB", status, re.MULTILINE)
-    return int(match[1]) * 1024 if match else 0
-
-
-def _forget_peak() -> None:
-    """Let VmHWM begin anew (Linux; man 5 proc, clear_refs)."""
-    Path("/proc/self/clear_refs").write_text("5")

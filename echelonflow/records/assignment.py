@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from echelonflow.codec import Document
 from echelonflow.model.faults import Fault
 from echelonflow.model.network import Network
+from echelonflow.records.folder import policy_labels, run_label
 from echelonflow.records.placed_job import PlacedJob
 
 
@@ -54,4 +56,11 @@ def read_assignment(path: Path) -> Assignment:
     return _DOCUMENT.read(path)
 
 
-_DOCUMENT = Document("echelon-assignment", 2, Assignment)
+def _with_labels(data: Any, _: Path) -> Any:
+    """Version 1 had no labels: they were made of a policy's text then as they are now of texts that do not clash."""
+    labels = policy_labels(list(dict.fromkeys(run["policy"] for run in data["runs"])))
+    runs = [{**run, "label": run_label(labels[run["policy"]], run["repeat"])} for run in data["runs"]]
+    return {**data, "runs": runs}
+
+
+_DOCUMENT = Document("echelon-assignment", 2, Assignment, {1: _with_labels})

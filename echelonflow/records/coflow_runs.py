@@ -57,7 +57,15 @@ def read_coflow_runs(path: Path) -> CoflowRuns:
     lengths = {len(column) for column in (*columns, *(run.finish_s for run in found.runs))}
     if not found.runs or len(lengths) != 1 or lengths == {0}:
         raise InputError(f"{path}: needs a run, and columns of one length; lengths are {sorted(lengths)}")
+    if not all(0 <= number < _MOST for number in (*found.coflow_id, *found.width)):
+        raise InputError(f"{path}: has a number or a width that no Coflow has")
+    if not all(
+        0 <= value < _MOST for column in (*columns[1:], *(run.finish_s for run in found.runs)) for value in column
+    ):
+        raise InputError(f"{path}: has a time or a size that no Coflow has")
     return found
 
 
+_MOST = 1 << 53
+"""Above every number, width, time and size in a trace; up to here floats tell integers apart."""
 _DOCUMENT = Document("echelon-coflow-runs", 1, CoflowRuns, {0: lambda data, _: data})

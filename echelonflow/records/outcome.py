@@ -29,7 +29,7 @@ class CaptureCounts(msgspec.Struct, frozen=True):
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """Busy shares (0 to 1) of all cores and of the switch's busiest thread: over the run, and in its worst window."""
+    """Busy shares (0 to 1) of all cores and of the switch's busiest thread: over the run, and in its worst two seconds."""
 
     cpu_busy: float = 0.0
     cpu_busy_max: float = 0.0

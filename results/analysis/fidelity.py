@@ -15,10 +15,13 @@ from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.outcome import RunOutcome
 from echelonflow.records.run_record import FlowRecord, RunRecord
 from echelonflow.wire.classes import CONTROL_CLASS, class_of_dscp
-from results.analysis.asked import NAMED_AT_MOST, Asked, missing_computes
+from results.analysis.asked import NAMED_AT_MOST, Asked, missing_computes, words_of
 from results.analysis.packets import FlowPackets
 from results.analysis.planned import jobs_ended
 from results.analysis.statistics import quantile
+
+CLOCKS_AGREE_S = 0.002
+"""Captures and logs have clocks whose readings differ by less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +35,14 @@ class Fidelity:
     cpu_busy: float | None
     """Share of time (0 to 1) in which the machine's processors were busy, mean over the run. From the load sampler."""
     cpu_busy_max: float | None
-    """The busiest sample of it. From the load sampler."""
+    """The busiest two seconds of it. From the load sampler."""
     switch_thread_busy: float | None
     """Share of time (0 to 1) in which Open vSwitch's busiest thread was busy, mean over the run. From the load sampler."""
     switch_thread_busy_max: float | None
-    """The busiest sample of it. From the load sampler."""
+    """The busiest two seconds of it. From the load sampler."""
     core_busy: float | None
-    """Share of time (0 to 1) in which the busiest core was busy, mean over the run; null in older runs. From the load sampler."""
+    """Share of time (0 to 1) in which the busiest core was busy with what does not give way, mean over the run; null in
+    older runs. From the load sampler."""
     late_p99_s: float | None
     """How late compute steps ended: 99th percentile. From the agents' logs."""
     late_max_s: float | None
@@ -80,6 +84,8 @@ class Fidelity:
     """Payload that the receivers' captures hold, each byte counted once; null without packets. From the packets."""
     bytes_wrong: tuple[str, ...]
     """Flows whose counts differ, at both ends by log and by packets, in words. Computed."""
+    packets_early: tuple[str, ...]
+    """Flows whose packets left before the flow was released, or came before they had left, in words. From the packets."""
     retransmitted_bytes: int
     """Payload that was sent again. From the packets."""
     stray_dscp_bytes: int
@@ -167,6 +173,7 @@ def measure(
         bytes_received=sum(f.received_bytes for f in record.flows),
         bytes_pcap=sum(p.unique_bytes for p in packets.values()) if packets else None,
         bytes_wrong=tuple(_wrong_bytes(counted, packets)),
+        packets_early=tuple(_early(record.flows, packets)),
         retransmitted_bytes=sum(p.retransmitted_bytes for p in packets.values()),
         stray_dscp_bytes=stray,
         stray_dscp_share=stray / arrived if arrived else 0.0,
@@ -251,6 +258,22 @@ def _stray_classes(run: RunOutcome, record: RunRecord, unit: Literal["bytes", "p
             counted += count
             stray += 0 if number in decided else count
     return stray, stray / counted if counted else 0.0
+
+
+def _early(flows: Sequence[FlowRecord], packets: Mapping[FlowKey, FlowPackets]) -> list[str]:
+    """In words, the first flows whose packets were where they could not be yet."""
+    wrong = []
+    for f in flows:
+        seen = packets.get((f.job, f.iteration, f.flow))
+        if seen is None or seen.start_s is None:
+            continue
+        name = words_of((f.job, f.iteration, f.flow))
+        if seen.start_s < f.release_s - CLOCKS_AGREE_S:
+            wrong.append(f"{name} left {f.release_s - seen.start_s:.3f} s before it was released")
+        elif seen.came_s is not None and seen.came_s < seen.start_s - CLOCKS_AGREE_S:
+            wrong.append(f"{name} came {seen.start_s - seen.came_s:.3f} s before it had left")
+    more = len(wrong) - NAMED_AT_MOST
+    return wrong[:NAMED_AT_MOST] + ([f"{more} more"] if more > 0 else [])
 
 
 def _wrong_bytes(flows: Sequence[FlowRecord], packets: Mapping[FlowKey, FlowPackets]) -> list[str]:

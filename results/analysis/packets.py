@@ -75,6 +75,8 @@ class FlowPackets:
     """The mark of the byte that the destination saw last."""
     source_bytes: int | None = None
     """Bytes seen at the source, each counted once."""
+    came_s: float | None = None
+    """When the destination saw the first of its bytes."""
     disobedient_bytes: int = 0
     """Bytes that arrived with another mark than was in force for the flow when they left the source."""
 
@@ -130,6 +132,7 @@ def flow_packets(
             dscp=got.dscp,
             last_dscp=got.last_dscp,
             source_bytes=sent.unique_bytes,
+            came_s=run_s(got.first_ns),
             disobedient_bytes=_disobedient_bytes(left, came, spans[k], (decided or {}).get(k, ()), clock),
         )
         for k, (sent, got) in enumerate(zip(at_source, at_destination, strict=True))

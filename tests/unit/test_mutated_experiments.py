@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from echelon.benchmarks import _in_children
 from echelon.benchmarks import mutated_experiments as benchmark
 from echelon.benchmarks.mutated_experiments import KINDS, Seeds, Tally, figures_of, measured, read_case
 
@@ -34,8 +35,8 @@ def test_a_mutant_is_made_again_by_its_seed(seeds):
 
 def test_a_reader_that_raises_hangs_fills_memory_or_dies_is_found_out(seeds, monkeypatch):
     """Children inherit the reader that stands in here; limits are smaller, so that this ends soon."""
-    monkeypatch.setattr(benchmark, "MOST_S", 0.2)
-    monkeypatch.setattr(benchmark, "GRACE_S", 0.1)
+    monkeypatch.setattr(_in_children, "MOST_S", 0.2)
+    monkeypatch.setattr(_in_children, "GRACE_S", 0.1)
     for reader, kind in ((_raises, "traceback"), (_hangs, "time"), (_fills, "memory"), (_dies, "memory")):
         monkeypatch.setattr(benchmark.schema, "load", reader)
         tally = measured(seeds, "structured", 2, lambda _: None)

@@ -9,7 +9,6 @@ import time
 import psutil
 import pytest
 
-from echelonflow.records.outcome import Load
 from testbed import load
 from testbed.load import Sample, busy_share, core_share, read_sample, stolen_share, summary, thread_share
 
@@ -59,11 +58,24 @@ def test_the_busiest_thread_counts_not_their_sum():
     assert (busy_share(a, b), stolen_share(a, b), thread_share(a, b)) == (0.25, 0.1, 0.7)
 
 
-def test_summary_has_the_mean_and_the_worst_window():
-    a, b, c = (Sample(at_s, busy_s, 0.0, 2 * at_s, {1: spent_s}) for at_s, busy_s, spent_s in ((0, 0, 0), (0.5, 0.9, 0.5), (1, 1, 0.5)))  # fmt: skip
-    assert summary([a, b, c]) == Load(
-        cpu_busy=0.5, cpu_busy_max=0.9, cpu_stolen=0.0, switch_thread_busy=0.5, switch_thread_busy_max=1.0
-    )  # fmt: skip
+def samples(*steps):
+    """A sample every 0.5 s: of two cores, `busy_s` and `spent_s` more than before in each."""
+    found = [Sample(0.0, 0.0, 0.0, 0.0, {1: 0.0})]
+    for busy_s, spent_s in steps:
+        last = found[-1]
+        at_s = last.at_s + 0.5
+        found.append(Sample(at_s, last.busy_s + busy_s, 0.0, 2 * at_s, {1: last.threads_s[1] + spent_s}))
+    return found
+
+
+def test_summary_has_the_mean_and_the_worst_two_seconds():
+    quiet, loud = (0.25, 0.0), (1.0, 0.5)
+    found = summary(samples(*[quiet] * 4, *[loud] * 4))
+    assert (found.cpu_busy, found.cpu_busy_max) == (0.625, 1.0)
+    assert (found.switch_thread_busy, found.switch_thread_busy_max) == (0.5, 1.0)
+    instant = summary(samples(*[quiet] * 4, loud, *[quiet] * 4))
+    assert instant.cpu_busy_max == pytest.approx(0.4375)
+    assert summary(samples(loud)).cpu_busy_max == 1.0  # a run that is shorter is judged as a whole
 
 
 def test_the_busiest_core_counts_though_all_together_are_half_idle():
