@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -62,7 +63,7 @@ BAD = {
     "open('/etc/passwd')": LINE + "PermissionError",
     "import socket; socket.create_connection(('127.0.0.1', 22), 1)": "mine.*(PermissionError|OSError)",
     "os.kill(os.getppid(), 15)": LINE + "PermissionError",
-    "os.setuid(0)": LINE + "PermissionError",
+    "os.setuid(0)": LINE + "(PermissionError|OSError)",
     "os._exit(7)": r"its process ended before it had decided \(exit code 7\)",
     "os._exit(0)": r"its process ended before it had decided \(exit code 0\)",
     "os.abort()": r"its process ended before it had decided \(SIGABRT\)",
@@ -253,6 +254,23 @@ def test_root_is_given_up_for_good(path, capfd):
     assert status["Groups"].split() == []
     assert {int(status[f"Cap{kind}"], 16) for kind in ("Inh", "Prm", "Eff", "Amb")} == {0}
     assert status["NoNewPrivs"].strip() == "1"
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root, and setpriv")
+@pytest.mark.parametrize(
+    ("lacks", "words"),
+    [
+        ("setuid", "policy files run as an unprivileged user, and this process cannot become one"),
+        ("sys_admin", "loaded by nobody"),  # as in most containers: no network namespace, and all else
+    ],
+)
+def test_where_root_cannot_be_given_up_no_file_is_run(path, lacks, words):
+    path.write_text(HEAD + "print('loaded by', 'root' if os.getuid() == 0 else 'nobody')\n" + GOOD)
+    code = f"from echelonflow.scheduling import policies; policies.load({str(path)!r}).close()"
+    argv = ["setpriv", f"--bounding-set=-{lacks}", f"--inh-caps=-{lacks}", sys.executable, "-c", code]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert words in done.stderr
+    assert "loaded by root" not in done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a folder that others cannot enter")
