@@ -97,18 +97,25 @@ def expand(
     return Expansion(tuple(transfers), tuple(tuple(steps) for steps in waiting))
 
 
-def size_of(collective: Collective, algorithm: Algorithm, after: Sequence[Sequence[str]]) -> tuple[int, int]:
-    """At most how many flows a collective in one piece has, and for how many steps they wait, without making it.
+def flows_of(collective: Collective, algorithm: Algorithm, ranks: int) -> int:
+    """How many flows a collective in one piece has among `ranks` ranks, without making it."""
+    n, halves = ranks, 2 if collective == "all-reduce" else 1
+    if n < 2 or (collective == "broadcast" and algorithm != "halving-doubling"):
+        return max(n - 1, 0)
+    if algorithm == "tree":
+        return 2 * (n - 1)
+    if algorithm == "halving-doubling":
+        return n - 1 + n * (n.bit_length() - 1) if collective == "broadcast" else halves * n * (n.bit_length() - 1)
+    return n if algorithm == "ring" else halves * n * (n - 1)
 
-    `after` is as `expand` takes it. What is counted too high is no more than twice as much.
-    """
+
+def waits_of(collective: Collective, algorithm: Algorithm, after: Sequence[Sequence[str]]) -> int:
+    """At most how many steps its flows wait for, each counted by itself; `after` is as `expand` takes it."""
     n, first = len(after), sum(map(len, after))
-    halves = 2 if collective == "all-reduce" else 1
-    if algorithm == "direct":
-        everyone = n * (n - 1)
-        return halves * everyone, (n - 1) * first + (halves - 1) * everyone * 2 * (n - 1)
-    each = {"ring-steps": n, "halving-doubling": n.bit_length()}.get(algorithm, 2)
-    return halves * n * each, 2 * first + halves * n * each * 2
+    if algorithm != "direct":
+        return 2 * first + 2 * flows_of(collective, algorithm, n)
+    second = n * (n - 1) * 2 * (n - 1) if collective == "all-reduce" else 0
+    return (n - 1) * first + second
 
 
 def rounds(collective: Collective, algorithm: Algorithm, ranks: int, size_bytes: int, root: int = 0) -> list[Round]:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from echelonflow.bounds import MOST_RANKS, MOST_STEPS, MOST_WAITS, BeyondBoundsError, check_most
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Compute, Group, JobDag, Step, Transfer, derived_offsets
-from traffic.workloads.collectives import Algorithm, Collective, expand, size_of
+from traffic.workloads.collectives import Algorithm, Collective, expand, flows_of, waits_of
 
 Rule = Literal["equal", "derived"] | Callable[[Sequence[str]], Sequence[float]]
 """Offsets of a group: all 0; from the DAG; or what a function makes of its flows in the order of consumption."""
@@ -45,6 +45,10 @@ class DagBuilder:
     def empty(self) -> bool:
         """Whether there is nothing to do yet."""
         return not self._steps
+
+    def expect(self, steps: int) -> None:
+        """Refuse at once what will have at least so many `steps` in all, if that is too much (BeyondBoundsError)."""
+        check_most("steps in an iteration", steps, self._most_steps, {})
 
     def compute(self, rank: int, name: str, duration_s: float, after: Iterable[str] = (), kind: str = "compute") -> str:
         """Add a computation to the GPU of `rank`, behind those it has, after steps that its host can notice.
@@ -103,7 +107,9 @@ class DagBuilder:
         own, of kind `kind`.
         """
         inputs = [tuple(dict.fromkeys(steps)) for steps in after]
-        self._check_room(*size_of(collective, algorithm, inputs))  # before it is made
+        self._check_room(
+            flows_of(collective, algorithm, len(ranks)), waits_of(collective, algorithm, inputs)
+        )  # before it is made
         member_of = group or self.group(name, kind)
         found = expand(name, collective, algorithm, ranks=ranks, size_bytes=size_bytes, after=inputs)
         for flow in found.transfers:

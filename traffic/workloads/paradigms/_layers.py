@@ -113,6 +113,7 @@ def given_layers(
 ) -> Layers:
     """Layers whose values are each given as one for all, or one per layer (InputError for a wrong length)."""
     at_least(1, layers=layers)
+    check_most("layers", layers, MOST_LAYERS, {})
     return Layers(
         kind=("block",) * layers,
         forward_s=spread("forward", forward_s, layers, "layers"),

@@ -58,6 +58,11 @@ class PipelineStages:
         """Stages per rank."""
         return self.count // self.ranks
 
+    @property
+    def steps(self) -> int:
+        """Of an iteration, without updates: every micro-batch through every stage and over every boundary, both ways."""
+        return 2 * self.micro_batches * (2 * self.count - 1)
+
     def boundaries(self) -> list[tuple[int, int]]:
         """Ranks that are neighbours, each pair once, in the order of the stages."""
         return list(dict.fromkeys((v % self.ranks, (v + 1) % self.ranks) for v in range(self.count - 1)))
@@ -132,6 +137,7 @@ def flushed(
     Computations are called f<stage> m<micro-batch>, b<stage> m<micro-batch> and u<rank>.
     """
     builder = DagBuilder(stages.ranks)
+    builder.expect(stages.steps)
     declare_neighbours(builder, stages, arrangement)
     for rank in range(stages.ranks):
         for visit in order(schedule, stages.ranks, rank, stages.micro_batches, stages.chunks):

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from echelonflow.bounds import MOST_STEPS, check_most
 from echelonflow.model.dag import JobDag
-from traffic.workloads.collectives import Algorithm
+from traffic.workloads.collectives import Algorithm, flows_of
 from traffic.workloads.dag_builder import DagBuilder
 from traffic.workloads.paradigms._layers import Bucket, Layers, at_least
 from traffic.workloads.paradigms._schedules import Schedule, Visit, order
@@ -81,14 +80,25 @@ class _Maker:
     def __init__(self, plan: ThreeD) -> None:
         self._plan = plan
         self._builder = DagBuilder(plan.ranks)
-        reduces = sum(plan.forward_reduces) + sum(plan.backward_reduces) if plan.tensor > 1 else 0
-        check_most("flows", reduces * plan.micro_batches * plan.tensor * plan.data, MOST_STEPS, {})
         self._stages = plan.layers.cut(plan.pipeline * plan.chunks)
         self._buckets = [
             plan.layers.buckets(stage, plan.bucket_bytes) if plan.data > 1 else [] for stage in self._stages
         ]
+        self._builder.expect(self._steps())
         self._complete: dict[tuple[int, int, int], list[str]] = {}
         """By stage, bucket, tensor place: what completes the bucket's gradients, for each replica."""
+
+    def _steps(self) -> int:
+        """At least so many steps: what is sent, and a computation between any two all-reduces, or of a visit."""
+        plan = self._plan
+        visits = 2 * len(self._stages) * plan.micro_batches
+        reduces = sum(plan.forward_reduces) + sum(plan.backward_reduces) if plan.tensor > 1 else 0
+        inside = reduces * plan.micro_batches * flows_of("all-reduce", plan.tensor_algorithm, plan.tensor) * plan.data
+        computed = max(visits, reduces * plan.micro_batches) * plan.tensor * plan.data + plan.ranks
+        between = (visits - 2 * plan.micro_batches) * plan.tensor * plan.data
+        buckets = sum(map(len, self._buckets))
+        outside = buckets * plan.tensor * flows_of("all-reduce", plan.data_algorithm, plan.data)
+        return inside + computed + between + outside
 
     def dag(self, parameters: dict[str, Any]) -> JobDag:
         plan = self._plan

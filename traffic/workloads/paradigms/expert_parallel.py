@@ -16,7 +16,7 @@ import dataclasses
 
 from echelonflow.errors import InputError
 from echelonflow.model.dag import JobDag
-from traffic.workloads.collectives import Algorithm
+from traffic.workloads.collectives import Algorithm, flows_of
 from traffic.workloads.dag_builder import DagBuilder
 from traffic.workloads.paradigms._families import SPLIT_LAYERS
 from traffic.workloads.paradigms._formulas import blocks, hidden_bytes
@@ -151,7 +151,11 @@ class _Maker:
         self._segments = 0
 
     def dag(self) -> JobDag:
-        layers, builder = self._layers, self._builder
+        layers, builder, ranks = self._layers, self._builder, len(self._ranks)
+        exchanges = 4 * len(self._experts)
+        gradients = len(self._buckets) * flows_of("all-reduce", "ring", ranks)
+        flows = exchanges * flows_of("all-to-all", self._algorithm, ranks) + gradients
+        builder.expect(flows + ranks * (exchanges + len(self._buckets) + 3))
         for layer in range(layers.count):
             self._layer(layer, layers.forward_s[layer], "forward")
         self._flush("forward")

@@ -16,7 +16,7 @@ from typing import Literal
 
 from echelonflow.model import arrangement as arrangements
 from echelonflow.model.dag import JobDag
-from traffic.workloads.collectives import Algorithm
+from traffic.workloads.collectives import Algorithm, flows_of
 from traffic.workloads.dag_builder import DagBuilder, Rule
 from traffic.workloads.paradigms._families import REPLICAS
 from traffic.workloads.paradigms._layers import Layers, at_least, given_layers, measured_layers
@@ -86,6 +86,9 @@ def _dag(layers: Layers, ranks: int, window: int, arrangement: Arrangement, algo
     at_least(1, window=window)
     n = layers.count
     builder = DagBuilder(ranks)
+    sized = sum(map(bool, layers.parameter_bytes))
+    gather, scatter = (flows_of(what, algorithm, ranks) for what in ("all-gather", "reduce-scatter"))
+    builder.expect(ranks * (2 * n + 2) + sized * (2 * gather + scatter))
     gathers_of: dict[str, int] = {}
     gathers = builder.group(GATHER, GATHER, _rule(layers, arrangement, gathers_of))
     everyone = range(ranks)

@@ -95,6 +95,8 @@ def _dag(layers: Layers, workers: int, servers: int, bucket_bytes: int, *, coloc
     ranks = range(first_server, first_server + servers)
     builder = DagBuilder(max(workers, ranks.stop))
     buckets = layers.buckets(range(layers.count), bucket_bytes)
+    own = servers if colocated else 0
+    builder.expect(len(buckets) * (2 * (workers * servers - own) + 2 * workers + servers))
     for bucket in reversed(buckets):  # the order in which forward passes need them
         _pull(builder, bucket, workers, ranks)
     for worker in range(workers):

@@ -77,6 +77,7 @@ def build(
         gradient_bytes=gradient_bytes,
     )
     builder = DagBuilder(stages)
+    builder.expect(values.steps)
     declare_neighbours(builder, values)
     for stage in range(stages):
         for m in range(micro_batches):

@@ -43,6 +43,7 @@ def build(
     time_s = spread("forward", forward_s, stages, "stages")
     size = spread("activation", activation_bytes, stages - 1, "boundaries")
     builder = DagBuilder(stages)
+    builder.expect(micro_batches * (2 * stages - 1))
     for s in range(stages - 1):
         builder.group(group_name(KIND, s, s + 1), KIND, stagger(arrangement, max(time_s[s : s + 2])))
     for s in range(stages):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Literal
 
 from echelonflow.model.dag import JobDag
-from traffic.workloads.collectives import Algorithm
+from traffic.workloads.collectives import Algorithm, flows_of
 from traffic.workloads.dag_builder import DagBuilder
 from traffic.workloads.paradigms._families import REPLICAS
 from traffic.workloads.paradigms._layers import BUCKET_BYTES, Layers, at_least, given_layers, measured_layers
@@ -85,6 +85,8 @@ def _dag(layers: Layers, ranks: int, stage: int, bucket_bytes: int, algorithm: A
     builder = DagBuilder(ranks)
     everyone = range(ranks)
     buckets = layers.buckets(range(layers.count), bucket_bytes)
+    flows = flows_of("reduce-scatter", algorithm, ranks) + flows_of("all-gather", algorithm, ranks)
+    builder.expect(ranks * (len(buckets) + 3) + len(buckets) * flows)
     for rank in everyone:
         builder.compute(rank, f"f{rank}", sum(layers.forward_s), (), "forward")
     end, complete = layers.count, []
