@@ -9,8 +9,9 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 
 import psutil
@@ -64,11 +65,12 @@ emulation: {limits: {max_link_error: 1}}
 """
 
 
-def run(repeat: int, say: Say) -> list[Figure]:
-    """`repeat` kills of each kind, in an order drawn by chance; 19 of each are 209 in all."""
+def run(repeat: int, say: Say, only: Sequence[str] = ()) -> list[Figure]:
+    """`repeat` kills of each kind, or of those whose name fits `only`, in an order drawn by chance; 19 of each are 209."""
     preflight.require()
     rng = random.Random(repeat)
-    kinds = [kind for kind in KINDS for _ in range(repeat)]
+    chosen = [kind for kind in KINDS if not only or any(fnmatch(kind, pattern) for pattern in only)]
+    kinds = [kind for kind in chosen for _ in range(repeat)]
     rng.shuffle(kinds)
     tally = Tally()
     with tempfile.TemporaryDirectory(prefix="echelon-kills-") as folder:
