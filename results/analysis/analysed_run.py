@@ -29,11 +29,11 @@ from results.analysis.asked import (
 from results.analysis.context import Context
 from results.analysis.fidelity import measure
 from results.analysis.packets import Decided, FlowPackets, RunClock, Throughput, flow_packets, throughput
-from results.analysis.planned import faults_done, faults_simulated
+from results.analysis.planned import accounted_for, beyond_simulation, faults_done, faults_simulated
 from results.analysis.read_run import ReadRun, read_run
 from results.analysis.rows import IterationRow, RunRows, run_rows
 from results.analysis.shown import Window, window
-from results.analysis.summary import RunResult, job_figures
+from results.analysis.summary import JobFigures, RunResult, job_figures
 from results.analysis.swaps import Swap, in_force, parts, swaps
 from results.analysis.verdict import judge, judge_calibration, judge_prediction, judge_swaps
 
@@ -186,9 +186,9 @@ class _Run:
             # On a network that was not the one declared a run cannot be valid.
             *judge_calibration(context.calibration, outcome.run_index, context.limits, hosts),
             *self.wrong,
-            *judge(fidelity, context.limits),
+            *judge(fidelity, context.limits, accounted_for(outcome.faults)),
             *judge_swaps(phases),
-            *([] if phases else judge_prediction(figures, context.predicted_figures(outcome.policy), context.limits)),
+            *([] if phases or beyond_simulation(outcome.faults) else self._far_from_prediction(figures)),
         )
         result = RunResult(
             outcome.label, outcome.policy, outcome.repeat, reasons, figures, fidelity, phases,
@@ -199,6 +199,9 @@ class _Run:
             iterations = max(job.iterations for job in jobs)
             arrived = throughput(captures, plan.addresses, clock, (part.start_s, part.finish_s), iterations)
         return AnalysedRun(outcome.label, record, rows, result, part, arrived)
+
+    def _far_from_prediction(self, figures: Mapping[str, JobFigures]) -> list[str]:
+        return judge_prediction(figures, self.context.predicted_figures(self.outcome.policy), self.context.limits)
 
     def _note(self, read: ReadRun, plan: Plan) -> None:
         """What could not be read of the logs, and where their times contradict each other."""

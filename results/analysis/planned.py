@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from echelonflow.model.dag import Job
-from echelonflow.model.faults import ControllerStop, Fault, ended_jobs
+from echelonflow.model.faults import ControllerStop, Fault, LinkRate, Slowdown, ended_jobs
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.agent_log import Sent
 from echelonflow.records.outcome import FaultDone
@@ -50,6 +50,25 @@ def faults_simulated(faults: Iterable[Fault], end_s: float) -> tuple[FaultShown,
 def jobs_ended(done: Iterable[FaultDone], jobs: Sequence[Job]) -> frozenset[str]:
     """The jobs that a planned crash has ended, or would have if they had not been done."""
     return frozenset(ended_jobs([d.fault for d in done], jobs))
+
+
+def accounted_for(done: Iterable[FaultDone]) -> frozenset[str]:
+    """The measures of fidelity that have no limit in a run, as they follow from what was planned.
+
+    A controller that is started again keeps a core or two busy for a second. Agents and switches go before it, and
+    whether computations ended in time is judged all the same.
+    """
+    restarted = any(isinstance(d.fault, ControllerStop) and d.end_s is not None for d in done)
+    return frozenset({"cpu_busy_max"} if restarted else ())
+
+
+def beyond_simulation(done: Iterable[FaultDone]) -> bool:
+    """Whether a fault happened of which the fluid simulation knows less than the whole.
+
+    It knows no TCP, which waits after an outage of a link, and no messages that could be lost. Without a controller, and
+    where a job ends, it is chance which flow is served and which iteration counts.
+    """
+    return any(not isinstance(d.fault, LinkRate | Slowdown) for d in done)
 
 
 def alone(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 import pytest
@@ -18,8 +19,16 @@ from echelonflow.records.folder import RunFolder
 from echelonflow.records.outcome import FaultDone, RunOutcome, read_outcome, write_outcome
 from echelonflow.records.run_record import DecisionRecord
 from results.analysis.fidelity import measure
-from results.analysis.planned import ALONE, alone, faults_done, faults_simulated
+from results.analysis.planned import (
+    ALONE,
+    accounted_for,
+    alone,
+    beyond_simulation,
+    faults_done,
+    faults_simulated,
+)
 from results.analysis.read_run import RunRecord
+from results.analysis.verdict import Limits, judge
 from tests.unit.synthetic_run import paper_job, paper_network
 from tests.waiting import wait_until
 
@@ -160,6 +169,27 @@ class TestAnalysis:
         assert measure(outcome, record, {}, [job]).flows_asked > 0
         outcome.faults = [FaultDone(Crash(at_s=1.0, host=job.placement[0]), 1.0)]
         assert measure(outcome, record, {}, [job]).flows_asked == 0
+
+
+class TestVerdict:
+    def test_only_what_was_planned_is_not_judged(self):
+        limits = Limits()
+        busy = measure(
+            RunOutcome(policy="fair", repeat=0, run_index=0, label="r", enforcer="priority", completed=True),
+            RunRecord("fair", 0), {}, [],
+        )  # fmt: skip
+        busy = dataclasses.replace(busy, cpu_busy=0.99, cpu_busy_max=1.0)
+        restarted = FaultDone(ControllerStop(at_s=1.0, for_s=1.0), 1.0, 3.0)
+        assert len([r for r in judge(busy, limits) if "processors were busy" in r]) == 2
+        (left,) = [r for r in judge(busy, limits, accounted_for([restarted])) if "processors were busy" in r]
+        assert "99% of the time" in left
+        assert not accounted_for([FaultDone(ControllerStop(at_s=1.0), 1.0), FaultDone(DOWN, 0.0, 1.0)])
+
+    def test_what_the_simulation_knows_all_of_is_held_against_it(self):
+        known = [Slowdown(at_s=1.0, host="h1", factor=2.0), LinkRate(at_s=1.0, ends=("h1", "s1"), share=0.5)]
+        assert not beyond_simulation([FaultDone(fault, 1.0) for fault in known])
+        for fault in (DOWN, Crash(at_s=1.0, host="h1"), LostMessages(at_s=1.0, host="h1", share=0.2)):
+            assert beyond_simulation([*(FaultDone(f, 1.0) for f in known), FaultDone(fault, 1.0)])
 
 
 class TestPrediction:
