@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from echelonflow.codec import Document
+from echelonflow.errors import InputError
 from echelonflow.model.faults import Fault
 from echelonflow.model.network import Network
 from echelonflow.records.placed_job import PlacedJob
+
+RUNS_NAMED = 10
+"""Run folders that are named where somebody names the folder above them; their names begin with a time."""
+_MOST_SOUGHT = 10_000
 
 
 class JobNotes(msgspec.Struct, frozen=True):
@@ -77,8 +85,27 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read manifest.json (InputError, naming it, where it is missing or malformed)."""
-    return _DOCUMENT.read(path)
+    """Read manifest.json (InputError, naming it, where it is missing or malformed).
+
+    Where it is missing because the folder is one of run folders, the error names those.
+    """
+    try:
+        return _DOCUMENT.read(path)
+    except InputError as error:
+        below = sorted(_runs_below(path.parent))
+        if path.exists() or not below:
+            raise
+        newest = below[-RUNS_NAMED:]
+        more = f", and {len(below) - len(newest)} more" if len(below) > len(newest) else ""
+        raise InputError(f"{path.parent} is no run folder, but holds some: {', '.join(newest)}{more}") from error
+
+
+def _runs_below(folder: Path) -> Iterator[str]:
+    """Paths, from `folder`, of the run folders in it and in the folders in it."""
+    with contextlib.suppress(OSError):
+        for depth in ("*", "*/*"):
+            for found in itertools.islice(folder.glob(f"{depth}/manifest.json"), _MOST_SOUGHT):
+                yield found.parent.relative_to(folder).as_posix()
 
 
 _DOCUMENT = Document("echelon-manifest", 1, Manifest, {0: lambda data, _: data})

@@ -309,6 +309,26 @@ def test_what_is_no_run_folder_is_refused(tmp_path):
         analyse(tmp_path)
 
 
+def test_a_folder_of_runs_is_refused_by_naming_them(tmp_path):
+    for number in range(12):
+        (tmp_path / "runs" / f"{number:02}-x").mkdir(parents=True)
+        (tmp_path / "runs" / f"{number:02}-x" / "manifest.json").touch()
+    with pytest.raises(InputError) as caught:
+        analyse(tmp_path / "runs")
+    assert str(caught.value).startswith(f"{tmp_path / 'runs'} is no run folder, but holds some: 02-x, 03-x, ")
+    assert str(caught.value).endswith("11-x, and 2 more")
+    with pytest.raises(InputError, match=r"holds some: runs/02-x"):
+        analyse(tmp_path)
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"\xff", b'{"schema": "echelon-manifest", "version": -7}'])
+def test_a_garbled_manifest_is_one_line(tmp_path, damage):
+    root = experiment(tmp_path / "run")
+    (root / "manifest.json").write_bytes(damage)
+    with pytest.raises(InputError, match=r"^[^\n]*manifest\.json: [^\n]+$"):
+        analyse(root)
+
+
 @pytest.mark.parametrize(
     "damage", [b"{broken", b"\x00" * 40, b"\xff\xfe{}", b"[" * 100_000], ids=["cut", "NUL", "0xff", "deep"]
 )
