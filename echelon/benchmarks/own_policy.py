@@ -23,6 +23,7 @@ from echelon.benchmarks.scaling import random_state
 from echelonflow.errors import EXIT_INVALID, EXIT_VALID, InputError
 from echelonflow.model import topologies
 from echelonflow.scheduling import kernels, policies
+from results.analysis.summary import read_summary
 from testbed import preflight
 
 LIMIT_S = 300.0
@@ -90,7 +91,9 @@ def _first_run(backend: str, folder: Path, n: int) -> tuple[int, str]:
         )
     except subprocess.TimeoutExpired:
         return -1, f"; had not ended after {LIMIT_S:g} s"
-    if done.returncode in (EXIT_VALID, EXIT_INVALID):
+    if done.returncode == EXIT_INVALID:  # as it should be: a machine that is busy with other things measures nothing
+        return done.returncode, "".join(f"; {reason}" for reason in read_summary(out / "summary.json").reasons)
+    if done.returncode == EXIT_VALID:
         return done.returncode, ""
     return done.returncode, f"; {done.stderr.strip().rpartition(chr(10))[2]}"
 
