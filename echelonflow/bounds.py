@@ -18,8 +18,8 @@ MOST_RANKS = 10_000
 """Of one job."""
 MOST_LAYERS = 10_000
 """Of one model, or stages of a pipeline with all their parts."""
-MOST_STEPS = 500_000
-"""Computations and flows in one iteration of all jobs together: fsdp of 96 layers on 1,000 ranks has 490,000."""
+MOST_STEPS = 300_000
+"""Computations and flows in one iteration of all jobs together: fsdp of 48 layers on 1,000 ranks has 240,000."""
 MOST_WAITS = 10_000_000
 """Dependencies between them: a flow of an all-reduce that goes directly waits for two flows of every rank."""
 MOST_RUN_STEPS = 20_000_000

@@ -118,3 +118,27 @@ class Appended:
 
 def _cannot_write(path: Path, error: OSError) -> StorageError:
     return StorageError(f"cannot be written: {refusal(OSError(error.errno, error.strerror))}", path, error.errno)
+
+
+def is_file(path: Path) -> bool:
+    """Whether `path` is a file; false, too, for a name that no file can have."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def exists(path: Path) -> bool:
+    """Whether there is anything at `path`; false, too, for a name that nothing can have."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def at_home(path: Path) -> Path:
+    """`path` with ~ replaced by a user's folder, where there is such a user."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,11 @@ from echelon.experiment.specs import ImportSpec
 from echelonflow import options
 from echelonflow.errors import InputError, about
 from echelonflow.options import Option, bind, bind_text
+from echelonflow.spelling import shown
 from traffic.workloads import formats
 
+MOST_FILES = 10_000
+"""Of a folder that are looked at."""
 GIVEN = ("paths",)
 """What a format's reader is given that is no option of its user."""
 
@@ -49,9 +54,12 @@ def _files(name: str, folder: Path) -> list[Path]:
         return [find_file(name, folder)]
     pattern = Path(name).name
     parent = find_file(str(Path(name).parent), folder)
-    found = sorted(parent.glob(pattern))
+    if not parent.is_dir():
+        raise InputError(f"files: {shown(str(parent))} is no folder; * stands in the name of a file only")
+    beside = islice(parent.iterdir(), MOST_FILES)  # not of folders in it, which may be all there is
+    found = sorted(path for path in beside if fnmatch.fnmatchcase(path.name, pattern))
     if not found:
         raise InputError(
-            f"files: no file is called {str(parent / pattern)!r}; a name is relative to the experiment file"
+            f"files: no file is called {shown(str(parent / pattern))}; a name is relative to the experiment file"
         )
     return found

@@ -12,6 +12,7 @@ from echelon.experiment.import_jobs import import_job
 from echelon.experiment.specs import JobSpec
 from echelonflow.bounds import BeyondBoundsError, leading
 from echelonflow.errors import InputError, about
+from echelonflow.files import is_file
 from echelonflow.model.dag import JobDag
 from echelonflow.options import bind, options_of
 from echelonflow.records.manifest import JobNotes
@@ -104,7 +105,7 @@ def bound_paradigm(spec: JobSpec, link_Bps: float) -> BoundParadigm:
 def find_profile(name: str) -> Path:
     """The file of a profile: a path that exists, or the name of a committed one (InputError otherwise)."""
     for candidate in (Path(name), PROFILES / f"{name}.json"):
-        if candidate.is_file():
+        if is_file(candidate):
             return candidate
     there = sorted(path.stem for path in PROFILES.glob("*.json"))
     raise InputError(

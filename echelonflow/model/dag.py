@@ -63,6 +63,11 @@ class Group:
     weight: float = 1.0
 
 
+_FIELDS = ("ranks", "steps", "groups", "next_iteration", "parameters")
+_OF_ORDER = ("order", "place", "places_before", "places_in_order", "followers", "next_followers", "previous")
+"""Properties of a `JobDag` that times and sizes leave as they are."""
+
+
 @dataclass(frozen=True)
 class JobDag:
     """One iteration of a job on ranks 0 .. `ranks` - 1.
@@ -84,6 +89,18 @@ class JobDag:
         _check_steps(self)
         _check_groups(self)
         _ = self.places_in_order  # raises on a cycle
+
+    def with_values(self, steps: tuple[Step, ...], groups: tuple[Group, ...], parameters: dict[str, Any]) -> JobDag:
+        """The same DAG with other times and sizes (InputError as above); what was found out about its order is kept.
+
+        `steps` have the names of those that are here, wait for the same, and are on the same ranks.
+        """
+        other = JobDag.__new__(JobDag)
+        other.__dict__.update({name: self.__dict__[name] for name in _OF_ORDER if name in self.__dict__})
+        values = (self.ranks, steps, groups, self.next_iteration, parameters)
+        other.__dict__.update(zip(_FIELDS, values, strict=True))
+        other.__post_init__()
+        return other
 
     def with_groups(self, groups: Iterable[Group]) -> JobDag:
         """The same steps in other groups (InputError as above); what was found out about the steps is kept."""

@@ -10,6 +10,7 @@ from types import ModuleType
 
 from echelonflow import plugins
 from echelonflow.errors import InputError
+from echelonflow.files import at_home, is_file
 
 _CALL = re.compile(r"\s*(.*?\.py)\s*(?:\(([^()]*)\))?\s*")
 _MODULE = "_echelon_user_file_"
@@ -36,12 +37,12 @@ def absolute(text: str) -> str:
     match = _CALL.fullmatch(text) if is_named(text) else None
     if match is None:
         return text
-    return str(Path(match[1]).expanduser().absolute()) + (f"({match[2]})" if match[2] else "")
+    return str(at_home(Path(match[1])).absolute()) + (f"({match[2]})" if match[2] else "")
 
 
 def read(path: Path) -> bytes:
     """What is in the file `path` now (InputError where it cannot be read, or is no policy's by its size)."""
-    if not path.is_file():
+    if not is_file(path):
         raise InputError(f"policy file {path}: there is no such file")
     try:
         with path.open("rb") as file:

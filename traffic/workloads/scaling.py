@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from echelonflow.bounds import LEAST_FACTOR, MOST_FACTOR
 from echelonflow.errors import InputError
-from echelonflow.model.dag import Compute, JobDag, Step, iteration_times_without_network
+from echelonflow.model.dag import Compute, JobDag, Step, Transfer, iteration_times_without_network
 from echelonflow.model.units import format_duration, format_size
 
 SHORT_FLOW_S = 0.05
@@ -40,17 +40,17 @@ def scale(job_dag: JobDag, *, bandwidth: float, time: float) -> JobDag:
 
     def scaled(step: Step) -> Step:
         if isinstance(step, Compute):
-            return dataclasses.replace(step, duration_s=step.duration_s * time)
-        return dataclasses.replace(step, size_bytes=max(round(step.size_bytes * time / bandwidth), 1))
+            return Compute(step.name, step.rank, step.duration_s * time, step.after, step.kind)
+        size_bytes = max(round(step.size_bytes * time / bandwidth), 1)
+        return Transfer(step.name, step.src_rank, step.dst_rank, size_bytes, step.coflow, step.after)
 
-    return dataclasses.replace(
-        job_dag,
-        steps=tuple(scaled(step) for step in job_dag.steps),
-        groups=tuple(
+    return job_dag.with_values(
+        tuple(scaled(step) for step in job_dag.steps),
+        tuple(
             dataclasses.replace(group, offsets_s=tuple(offset * time for offset in group.offsets_s))
             for group in job_dag.groups
         ),
-        parameters={**job_dag.parameters, "scaling": {"bandwidth": bandwidth, "time": time}},
+        {**job_dag.parameters, "scaling": {"bandwidth": bandwidth, "time": time}},
     )
 
 

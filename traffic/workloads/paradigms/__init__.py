@@ -4,7 +4,8 @@ A paradigm module has:
 
 - a docstring, which becomes its section in docs/workloads.md: one line, then Markdown paragraphs that begin with
   "**Dependencies.**" (what waits for what) and "**Arrangement.**" (the offsets of its EchelonFlows);
-- `build(**options) -> JobDag` with keyword-only options;
+- `build(**options) -> JobDag` with keyword-only options. It tells its `DagBuilder` first how many steps to `expect` at least,
+  so that what is too much is refused before it is made;
 - `EXAMPLE`: options of a small job, as they stand in an experiment file. It is drawn, and tests try it and its variations.
 
 And if it can be so:
