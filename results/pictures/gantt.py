@@ -20,6 +20,8 @@ from results.pictures import style
 FLOW_COLOURS = (style.SKY, style.BLUE)
 """Flows of neighbouring groups alternate, so that where one ends and the next begins is seen."""
 _LANE_SHARE = 0.86
+_WORDS_ROWS = 0.4
+"""Room above the rows for the words of planned faults."""
 _ROW_IN = 0.34
 _MOST_HEIGHT_IN = 40.0
 _POINTS_PER_LETTER = 5.0
@@ -80,18 +82,18 @@ def _panel(ax: Any, run: ShownRun, rows: Sequence[tuple[str, str]], longest_s: f
     for row, (_, what) in enumerate(rows):
         if row and what == "compute":
             ax.axhline(row - 0.5, color="#bbbbbb", linewidth=0.8)
-    _mark_faults(ax, run, len(rows))
+    _mark_faults(ax, run)
     end_s = part.finish_s - part.start_s
     ax.axvline(end_s, color=style.BLACK, linewidth=1.0, linestyle=(0, (4, 2)))
     ax.set_title(f"{run.title}: iteration takes {end_s:.3f} s")
     ax.set_yticks(range(len(rows)), [f"{host} {what}" for host, what in rows])
-    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.set_ylim(len(rows) - 0.5, -0.5 - (_WORDS_ROWS if run.faults else 0.0))
     ax.set_xlim(0, longest_s * 1.02)
     ax.grid(visible=False, axis="y")
 
 
-def _mark_faults(ax: Any, run: ShownRun, rows: int) -> None:
-    """A grey band for every planned fault that holds in the shown iteration, with its words at the lower edge."""
+def _mark_faults(ax: Any, run: ShownRun) -> None:
+    """A grey band for every planned fault that holds in the shown iteration, with its words above the rows."""
     part = run.window
     length_s = part.finish_s - part.start_s
     for fault in run.faults:
@@ -100,7 +102,7 @@ def _mark_faults(ax: Any, run: ShownRun, rows: int) -> None:
         if end_s <= begin_s:
             continue
         ax.axvspan(begin_s, end_s, color=style.GREY, alpha=0.25, linewidth=0, zorder=0)
-        ax.text(begin_s, rows - 0.52, fault.what, ha="left", va="bottom", fontsize=6, clip_on=True)
+        ax.text(begin_s, -0.5 - _WORDS_ROWS, fault.what, ha="left", va="top", fontsize=6.5, clip_on=True)
 
 
 def _span(row: int, lane: int, of_lanes: int) -> tuple[float, float]:
