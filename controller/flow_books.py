@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from controller.enforcers import ENFORCERS, Treatment
 from controller.fabric import Fabric
 from controller.instructions import InstallRules, Instruction, LogDecision, Question, SendTo
 from controller.rules import LAST_DATA_PORT, Rule
+from controller.told_again import ToldAgain
 from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats
 from echelonflow.model.flow_key import FlowKey
@@ -30,7 +30,7 @@ from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.scheduling.state import SchedulerState
 from echelonflow.wire.classes import DATA_CLASSES, dscp_of_class
-from echelonflow.wire.declare import DATA_PORT, MAX_FLOWS
+from echelonflow.wire.declare import DATA_PORT
 from echelonflow.wire.messages import (
     Decide,
     Declare,
@@ -46,13 +46,10 @@ from echelonflow.wire.rest import FlowStatus, GroupStatus
 
 TRIGGERS_NAMED = 8
 """A decision's log entry names so many of the events that led to it, and counts the others."""
-MOST_EARLY = 4
-"""Iterations of a flow whose end may be known before their release, where agents tell again what they told before."""
 SHORTEST_VALIDITY_S = 1e-3
 """An allocation is not asked for again sooner than this after it was made, unless something happens."""
 
 
-Kept = TypeVar("Kept")
 _DATA_MARKS = frozenset(map(dscp_of_class, DATA_CLASSES))
 
 
@@ -115,13 +112,7 @@ class FlowBooks:
         self._connections: dict[tuple[str, int, str, int], tuple[str, str]] = {}
         self._marks: dict[tuple[str, str], int] = {}
         self._declarers: dict[str, int] = {}
-        self._early: dict[tuple[str, str], dict[int, tuple[str, float]]] = {}
-        """Ends that were told again before the release, or before the flow was even declared: by which host, and when.
-
-        Of each flow those of the latest iterations.
-        """
-        self._sent: dict[tuple[str, str], dict[int, tuple[int, float]]] = {}
-        """By whom and when flows were released that are told to be sent, where their end is yet to be told; the same."""
+        self._again = ToldAgain()
         self._pending = Pending()
         self._pending_since = 0.0
         self._expires_s = math.inf
@@ -215,15 +206,14 @@ class FlowBooks:
         if key in self._flows:
             return self._told_again(key, client)
         declared = self._state.declaration(message.job, message.flow)
-        by, early_s = self._early.get((message.job, message.flow), {}).pop(message.iteration, ("", 0.0))
-        ended = by == declared.dst_host
-        if not ended and message.dscp is None and message.sent_bytes >= declared.size_bytes:
+        end_s = self._again.take_end(key, declared.dst_host)
+        if end_s is None and message.dscp is None and message.sent_bytes >= declared.size_bytes:
             # Nothing is to be decided for it, and its receiver knows best when it ended.
-            _keep_latest(self._sent, key, (client, release_s))
+            self._again.keep_sent(key, client, release_s)
             return []
         self._release(key, client, release_s, now_s)
-        if ended:
-            self._end(key, early_s)
+        if end_s is not None:
+            self._end(key, end_s)
             return []
         flow = self._flows[key]
         self._state.progress(key, message.sent_bytes)
@@ -246,16 +236,14 @@ class FlowBooks:
         """An end that may be known, or of which neither the release nor the flow is known yet."""
         if self._state.is_declared(message.job, message.flow):
             self._check_host(message, host, "dst_host")
-        elif len(self._early) >= MAX_FLOWS:
-            raise InputError(f"finish of flow {message.flow!r}: {MAX_FLOWS} flows have ended that nobody declared")
         key = (message.job, message.iteration, message.flow)
-        sent = self._sent.get((message.job, message.flow), {}).pop(message.iteration, None)
+        sent = self._again.take_sent(key)
         if sent is not None:
             self._release(key, *sent, now_s=sent[1])
         if key in self._flows:
             self._end(key, finish_s)
         elif message.iteration > self._finished.get((message.job, message.flow), -1):
-            _keep_latest(self._early, key, (host, finish_s))
+            self._again.keep_end(key, host, finish_s)
 
     def _check_host(
         self, message: Release | ReleaseAgain | Progress | Finish | FinishAgain, host: str, end: str
@@ -294,8 +282,7 @@ class FlowBooks:
         self._flows = {key: flow for key, flow in self._flows.items() if key[0] not in jobs}
         self._finished = {flow: last for flow, last in self._finished.items() if flow[0] not in jobs}
         self._connections = {ends: flow for ends, flow in self._connections.items() if flow[0] not in jobs}
-        self._early = {flow: ends for flow, ends in self._early.items() if flow[0] not in jobs}
-        self._sent = {flow: sent for flow, sent in self._sent.items() if flow[0] not in jobs}
+        self._again.forget(jobs)
         self.note(f"withdraw {', '.join(sorted(jobs))}")
         return instructions
 
@@ -459,15 +446,6 @@ def _flow_status(flow: str, iteration: int, state: FlowInFlight) -> FlowStatus:
         dscp=None if treatment is None else treatment.dscp,
         rate_Bps=None if treatment is None else treatment.rate_Bps,
     )
-
-
-def _keep_latest(of_flow: dict[tuple[str, str], dict[int, Kept]], key: FlowKey, value: Kept) -> None:
-    """Keep a value for an iteration of a flow, and those of its latest iterations."""
-    job, iteration, flow = key
-    kept = of_flow.setdefault((job, flow), {})
-    kept[iteration] = value
-    while len(kept) > MOST_EARLY:
-        del kept[min(kept)]
 
 
 def _connection(flow: FlowDeclaration) -> tuple[str, int, str, int]:
