@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,13 +12,16 @@ from echelon.experiment.schema import check
 from echelon.running.outages import too_late, with_real_outages
 from echelon.running.planned_faults import FaultInjector
 from echelon.running.runner import predict
+from echelon.running.struck_run import StruckRun
 from echelonflow.errors import RunError
 from echelonflow.model import topologies
 from echelonflow.model.faults import ControllerStop, Crash, Fault, LinkDown, LinkRate, LostMessages, Slowdown
 from echelonflow.records.agent_log import Mark, Sent
+from echelonflow.records.assignment import AssignedRun
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.outcome import FaultDone, RunOutcome, read_outcome, write_outcome
 from echelonflow.records.run_record import DecisionRecord
+from echelonflow.wire.messages import HostDown
 from results.analysis.fidelity import measure
 from results.analysis.planned import (
     ALONE,
@@ -29,6 +33,7 @@ from results.analysis.planned import (
 )
 from results.analysis.read_run import RunRecord
 from results.analysis.verdict import Limits, judge
+from testbed import faults as links
 from tests.unit.synthetic_run import paper_job, paper_network
 from tests.waiting import wait_until
 
@@ -236,3 +241,70 @@ class TestPrediction:
             )
             == []
         )
+
+
+class Agent:
+    """A process that can be killed."""
+
+    def __init__(self, asked: list, host: str) -> None:
+        self._asked, self._host = asked, host
+
+    def poll(self):
+        return -9 if ("kill", self._host) in self._asked else None
+
+    def kill(self):
+        self._asked.append(("kill", self._host))
+
+    def wait(self):
+        return self.poll()
+
+
+class TestStruckRun:
+    @pytest.fixture
+    def struck(self, tmp_path, monkeypatch):
+        asked: list[tuple] = []
+        job = paper_job(paper_network())
+        host = job.placement[0]
+        parts = SimpleNamespace(
+            controller_away=False,
+            jobs=(job,),
+            assignment=SimpleNamespace(faults=(Crash(at_s=1.0, host=host),)),
+            net=SimpleNamespace(network=paper_network()),
+            line=SimpleNamespace(send=lambda message: asked.append(("say", message))),
+            kill_controller=lambda: asked.append(("kill", "controller")),
+            start_controller=lambda _limit_s, begin: asked.append(("start", begin)),
+        )
+        monkeypatch.setattr(
+            links, "set_up", lambda _net, of, *, up: asked.append(("up" if up else "down", [link.name for link in of]))
+        )
+        agents = {host: Agent(asked, host) for host in job.placement}
+        assigned = AssignedRun(0, "fair", "fair-r0", 0, "priority", 9.0)
+        run = StruckRun(parts, assigned, RunFolder(tmp_path).run("fair-r0"), 77.0, agents)
+        return run, asked, job, host
+
+    def test_the_coordinator_hears_of_a_death_before_it(self, struck):
+        run, asked, job, host = struck
+        run.crash(host)
+        assert asked[0] == ("say", HostDown(host, (job.name,)))
+        assert [what for what, _ in asked] == ["say", "down", "kill"]
+        assert all(host in name for name in asked[1][1])
+        assert run.crashed == {host}
+
+    def test_nobody_is_told_where_there_is_no_controller(self, struck):
+        run, asked, _, host = struck
+        run.parts.controller_away = True
+        run.crash(host)
+        assert [what for what, _ in asked] == ["down", "kill"]
+
+    def test_each_controller_is_told_the_zero_and_writes_its_own_logs(self, struck):
+        run, asked, _, host = struck
+        run.agents[host].kill()
+        run.stop_controller()
+        run.restart_controller()
+        run.restart_controller()
+        begins = [begin for what, begin in asked if what == "start"]
+        assert [(begin.zero_s, begin.agents, begin.policy) for begin in begins] == [(77.0, 1, "fair")] * 2
+        assert [begin.decisions_path for begin in begins] == [
+            str(run.files.root / f"restart-{n}" / "decisions.jsonl") for n in (1, 2)
+        ]
+        assert [part.root.name for part in run.files.restarts()] == ["restart-1", "restart-2"]
