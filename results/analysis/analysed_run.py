@@ -29,6 +29,7 @@ from results.analysis.asked import (
 from results.analysis.context import Context
 from results.analysis.fidelity import measure
 from results.analysis.packets import Decided, FlowPackets, RunClock, Throughput, flow_packets, throughput
+from results.analysis.passing import WaitedFor, waited_for
 from results.analysis.planned import accounted_for, beyond_simulation, faults_done, faults_simulated
 from results.analysis.read_run import ReadRun, read_run
 from results.analysis.rows import IterationRow, RunRows, run_rows
@@ -176,6 +177,7 @@ class _Run:
             captures_wrong=captures_wrong,
             clock_drift=0.0 if clock is None else 1 / clock.rate - 1,
             told_twice=[words_of(key) for key in read.twice],
+            farthest=self._farthest(record, plan, captures, clock),
         )  # fmt: skip
         rows = run_rows(record, jobs, predicted=context.predicted(outcome.policy), packets=packets)
         rows = dataclasses.replace(rows, iterations=_with_policies(rows.iterations, outcome.policy, swapped))
@@ -202,6 +204,24 @@ class _Run:
 
     def _far_from_prediction(self, figures: Mapping[str, JobFigures]) -> list[str]:
         return judge_prediction(figures, self.context.predicted_figures(self.outcome.policy), self.context.limits)
+
+    def _farthest(
+        self, record: RunRecord, plan: Plan, captures: Mapping[str, pcap.Capture], clock: RunClock | None
+    ) -> WaitedFor | None:
+        """Of the links for which flows waited, the one farthest off; planned faults change what links carry."""
+        manifest = self.context.manifest
+        if clock is None or manifest.network is None or manifest.faults:
+            return None
+        strange = {host for job in plan.placed for host in job.placement} - set(manifest.network.hosts)
+        if strange:
+            self.wrong.append(f"plan.json places jobs on {named(sorted(strange))}, which the network lacks")
+            return None
+        try:
+            found = waited_for(record, plan, manifest.network, captures, clock)
+        except InputError as error:  # no path
+            self.wrong.append(f"manifest.json and plan.json do not fit: {error}")
+            return None
+        return found[0] if found else None
 
     def _note(self, read: ReadRun, plan: Plan) -> None:
         """What could not be read of the logs, and where their times contradict each other."""

@@ -17,6 +17,7 @@ from echelonflow.records.run_record import FlowRecord, RunRecord
 from echelonflow.wire.classes import CONTROL_CLASS, class_of_dscp
 from results.analysis.asked import NAMED_AT_MOST, Asked, missing_computes, words_of
 from results.analysis.packets import FlowPackets
+from results.analysis.passing import WaitedFor
 from results.analysis.planned import jobs_ended
 from results.analysis.statistics import quantile
 
@@ -86,6 +87,11 @@ class Fidelity:
     """Flows whose counts differ, at both ends by log and by packets, in words. Computed."""
     packets_early: tuple[str, ...]
     """Flows whose packets left before the flow was released, or came before they had left, in words. From the packets."""
+    link_waited_for: str | None
+    """Of the links for which flows waited, the one that was farthest off its declaration; null where none was waited for
+    long enough, or faults were planned. From the packets."""
+    link_carried_share: float | None
+    """What it carried then, over what it declares: the median over tenths of a second. Computed."""
     retransmitted_bytes: int
     """Payload that was sent again. From the packets."""
     stray_dscp_bytes: int
@@ -127,6 +133,7 @@ def measure(
     captures_wrong: Sequence[str] = (),
     clock_drift: float = 0.0,
     told_twice: Sequence[str] = (),
+    farthest: WaitedFor | None = None,
 ) -> Fidelity:
     """Measure a run from its run.json, its records, and what the captures saw of its flows."""
     late = [c.late_s for c in record.computes]
@@ -174,6 +181,8 @@ def measure(
         bytes_pcap=sum(p.unique_bytes for p in packets.values()) if packets else None,
         bytes_wrong=tuple(_wrong_bytes(counted, packets)),
         packets_early=tuple(_early(record.flows, packets)),
+        link_waited_for=None if farthest is None else farthest.link,
+        link_carried_share=None if farthest is None else farthest.share,
         retransmitted_bytes=sum(p.retransmitted_bytes for p in packets.values()),
         stray_dscp_bytes=stray,
         stray_dscp_share=stray / arrived if arrived else 0.0,

@@ -24,6 +24,9 @@ class Limits:
     max_link_error: float = 0.03
     """Calibrated payload rate off its declaration: beyond this every transfer time is wrong by as much, which is
     the accuracy that results are to have."""
+    max_carried_error: float = 0.1
+    """What a link carried while flows waited for it, off its declaration, either way. Valid runs were 1 % off, on a busy
+    machine too; a link that slowed down after it was calibrated is off by as much as it slowed down."""
     max_cpu_busy: float = 0.95
     """Mean over the run, all cores. Above this, agents and switch wait for each other's turns."""
     max_switch_thread_busy: float = 0.90
@@ -201,6 +204,12 @@ def judge(fidelity: Fidelity, limits: Limits, accounted_for: Collection[str] = (
         limit = max(getattr(limits, name) for name in (rule.limit, rule.at_least) if name)
         if value is not None and value > limit and rule.measure not in accounted_for:
             reasons.append(rule.text.format(value=value, limit=limit, value_ms=value * 1e3, limit_ms=limit * 1e3))
+    carried = fidelity.link_carried_share
+    if carried is not None and not abs(carried - 1) <= limits.max_carried_error:
+        reasons.append(
+            f"link {fidelity.link_waited_for} carried {carried:.0%} of what it declares while flows waited for it "
+            f"(limit {limits.max_carried_error:.0%} off): it changed after it was calibrated, or was not; end other work"
+        )
     for name in _SHARES:
         value = getattr(fidelity, name)
         if value is not None and not 0 <= value <= 1:
