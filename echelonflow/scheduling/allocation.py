@@ -6,11 +6,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from echelonflow.errors import PolicyError
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.scheduling.snapshot import Snapshot
 
+_LARGEST_RANK = 2.0**53
 FEASIBILITY_TOLERANCE = 1e-6
 """Relative excess over a link's capacity that is put down to rounding."""
 
@@ -38,7 +40,7 @@ def check(allocation: Allocation, snapshot: Snapshot, policy: str) -> None:
     if bad.size:
         flow = int(snapshot.flow_id[bad[0]])
         raise PolicyError(f"policy {policy}: the rate of flow {flow} is negative or not a number")
-    if rank.dtype.kind == "f" and (bad := np.flatnonzero(~np.isfinite(rank) | (rank != np.floor(rank)))).size:
+    if rank.dtype != np.int64 and (bad := np.flatnonzero(~_counts(rank))).size:
         flow = int(snapshot.flow_id[bad[0]])
         raise PolicyError(f"policy {policy}: the rank of flow {flow} is {rank[bad[0]]}; ranks are whole numbers")
     _check_time(allocation.valid_until_s, snapshot.now_s, policy)
@@ -64,6 +66,13 @@ def _numbers(what: str, given: object, flows: int, policy: str) -> np.ndarray:
     if array.shape != (flows,):
         raise PolicyError(f"policy {policy}: {what} has shape {array.shape}; {flows} flows were given")
     return array
+
+
+def _counts(rank: np.ndarray) -> npt.NDArray[np.bool_]:
+    """Where a rank is a whole number, and one that every integer type of ours holds."""
+    exact = rank.astype(np.float64)
+    counts: npt.NDArray[np.bool_] = (exact == np.floor(exact)) & (np.abs(exact) <= _LARGEST_RANK)
+    return counts
 
 
 def _check_time(valid_until_s: object, now_s: float, policy: str) -> None:

@@ -43,6 +43,8 @@ BAD = {
     "return answer(snapshot, 1.0, np.nan)": "the rank of flow . is nan; ranks are whole numbers",
     "return answer(snapshot, 1.0, np.inf)": "the rank of flow . is inf; ranks are whole numbers",
     "return answer(snapshot, 1.0, 0.5)": "the rank of flow . is 0.5; ranks are whole numbers",
+    "return answer(snapshot, 1.0, 1e300)": r"the rank of flow . is 1e\+300; ranks are whole numbers",
+    "return answer(snapshot, 1.0, np.uint64(2**63))": "the rank of flow . is 9223372036854775808; ranks are whole numbers",
     "return answer(snapshot, 1.0, 'first')": "rank is no array of numbers",
     "return answer(snapshot, 1j)": "rates_Bps is no array of numbers",
     "return Allocation([[1.0], [1.0, 2.0]], [0, 0])": "rates_Bps is no array of numbers",

@@ -18,6 +18,7 @@ import time
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 from echelonflow.child_process import module_argv
@@ -64,6 +65,7 @@ _KEPT = ("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "ECHELON_PLAIN", "LD_LIBRA
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _WITHOUT_KERNELS = re.compile(rb"echelonflow\.(scheduling\.(allocation|snapshot)|errors|model(\.\w+)?)")
 _LONGEST_REASON, _LONGEST_SUMMARY = 2000, 200
+_MOST_COUNTERS, _LONGEST_NAME = 100, 100
 _LAST_LOOK_S = 0.5
 """How long to wait for a process whose pipe has ended to say how it ended itself."""
 
@@ -164,7 +166,9 @@ class PolicyProcess:
         shown = snapshot if self._knows_sizes else snapshot.without_sizes()
         answer = self._receive(AskAllocation(shown), self._limit, "decided")
         if isinstance(answer, Allocated):
-            self._counters = answer.counters
+            self._counters = {
+                plain(name, _LONGEST_NAME): count for name, count in islice(answer.counters.items(), _MOST_COUNTERS)
+            }
             return answer.allocation()
         raise PolicyError(self._reason(answer))
 
