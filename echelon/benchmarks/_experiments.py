@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import signal
 import subprocess
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from echelonflow.child_process import module_argv
 from echelonflow.errors import InputError
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.outcome import read_outcome
+from echelonflow.scheduling.kernels import PLAIN_VARIABLE
 
 END_LIMIT_S = 150.0
 
@@ -25,6 +27,7 @@ def started(*arguments: str | Path) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
         text=True,
+        env={**os.environ, PLAIN_VARIABLE: "1"},  # they decide the same without compiled loops, and start sooner
     )
 
 
