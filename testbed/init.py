@@ -48,7 +48,10 @@ def serve(argv: list[str]) -> int:
     for number in (*PASSED_ON, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)
     # Kept, not only its pid: forgetting a program that has already ended would reap it, and its code, unseen.
-    program = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
+    try:
+        program = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
+    except OSError as error:  # no memory, no more processes
+        sys.exit(f"the first program of this world cannot be started: {error.strerror}")
     main = program.pid
     lifeline = sys.stdin.fileno()
     while True:

@@ -12,7 +12,7 @@ import numpy as np
 from echelon.benchmarks import Figure, Say
 from echelon.experiment.schema import Experiment
 from echelon.running import runner
-from echelonflow.errors import EXIT_FAILED, RunError
+from echelonflow.errors import EXIT_FAILED, EXIT_INTERRUPTED, RunError
 from echelonflow.records.progress import Progress, Running
 from results.analysis.summary import Summary, read_summary
 
@@ -24,7 +24,7 @@ def emulate(experiment: Experiment, say: Say) -> Path:
     """
     root = Path(tempfile.mkdtemp(prefix="bench-", dir=_parent()))
     code, summary = carry_out(experiment, root, say)
-    if code == EXIT_FAILED or not any(result.valid_runs for result in summary.results):
+    if code in (EXIT_FAILED, EXIT_INTERRUPTED) or not any(result.valid_runs for result in summary.results):
         raise RunError(f"no valid run came out ({'; '.join(summary.reasons) or 'failed'}); see {root}")
     return root
 

@@ -19,8 +19,7 @@ from echelon.benchmarks._emulated import carry_out, rows, valid_runs
 from echelon.benchmarks._paradigm_files import POLICIES, files
 from echelon.experiment import schema
 from echelon.experiment.schema import Experiment
-from echelon.running.runner import INTERRUPTED
-from echelonflow.errors import EXIT_FAILED, InputError, PolicyError, RunError
+from echelonflow.errors import EXIT_FAILED, EXIT_INTERRUPTED, InputError, PolicyError, RunError
 from echelonflow.files import write_whole
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import read_manifest
@@ -76,11 +75,10 @@ def _measured(experiment: Experiment, parent: Path, say: Say, execute: Execute) 
     except (RunError, PolicyError) as error:
         say(f"{experiment.name}: not measured: {error}")
         return None
+    if code == EXIT_INTERRUPTED:
+        raise RunError("interrupted; the same command goes on with what is not measured yet")
     if code == EXIT_FAILED:
-        reason = (root / "failure.txt").read_text(encoding="utf-8").strip()
-        if reason == INTERRUPTED:
-            raise RunError("interrupted; the same command goes on with what is not measured yet")
-        say(f"{experiment.name}: failed: {reason}")
+        say(f"{experiment.name}: {summary.reasons[0] if summary.reasons else f'failed; see {root}'}")
     return root if any(result.valid_runs for result in summary.results) else None
 
 

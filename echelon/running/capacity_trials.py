@@ -14,12 +14,11 @@ from echelon.experiment.schema import Experiment
 from echelon.experiment.specs import EmulationSpec
 from echelon.running import runner
 from echelon.running.capacity import Capacity
-from echelonflow.errors import EXIT_FAILED, EXIT_VALID, InputError, RunError
+from echelonflow.errors import EXIT_INTERRUPTED, EXIT_VALID, InputError, RunError
 from echelonflow.model import topologies
 from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
 from echelonflow.model.network import Network
 from echelonflow.model.units import format_rate
-from echelonflow.records.folder import RunFolder
 from results.analysis.verdict import Limits
 
 Say = Callable[[str], None]
@@ -85,7 +84,7 @@ def _try(network: Network, say: Say) -> bool:
     rate_bps = network.cables[0].rate_bps
     with tempfile.TemporaryDirectory(prefix="echelon-capacity-") as folder:
         code, summary = runner.run(experiment, Path(folder), "emulation", lambda _: None, pictures=False)
-        if code == EXIT_FAILED and RunFolder(Path(folder)).failure.read_text().strip() == runner.INTERRUPTED:
+        if code == EXIT_INTERRUPTED:
             raise RunError("interrupted; nothing is remembered of it")
     off = summary.results[0].iteration_difference if summary.results else None
     carried = code == EXIT_VALID and off is not None and abs(off) <= MOST_OFF

@@ -6,10 +6,15 @@ import csv
 import json
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
+from echelon.benchmarks._experiments import Kept
 from echelonflow.records.decisions import read_decisions
+from echelonflow.records.folder import RunFolder
+from echelonflow.records.outcome import read_outcome
 from testbed.processes import alive, descendants
 from tests.emulation.conftest import CSV_COLUMNS, SHORT_PIPELINE, echelon, echelon_run, own_interfaces
 from tests.waiting import end_of, wait_until
@@ -180,37 +185,54 @@ def test_kill_9_leaves_nothing(short_pipeline, tmp_path, moment):
     assert own_interfaces() == before
 
 
-def test_ctrl_c_keeps_what_was_finished(short_pipeline, tmp_path):
+def test_ctrl_c_keeps_what_was_finished_and_the_experiment_goes_on(short_pipeline, tmp_path):
     out = tmp_path / "out"
-    with echelon_run(short_pipeline, "--out", out, "--policy", "fair", "--repeat", "20") as process:
+    with echelon_run(short_pipeline, "--out", out, "--policy", "fair", "--repeat", "3") as process:
         wait_until((out / "raw" / "fair-r1").exists, 90, "the second run", process, [out / "logs"])
         process.send_signal(signal.SIGINT)
         code, _, stderr = end_of(process, 60, [out / "logs"])
-    assert code == 1, stderr
+    assert code == 130, stderr
     assert {row["repeat"] for row in table(out, "iterations")} >= {"0"}
     assert (out / "report.html").exists()
+    before = Kept.of(out)
+    with echelon_run("--resume", out) as process:
+        code, stdout, stderr = end_of(process, 90, [out / "logs"])
+    assert code in (0, 3), stdout + stderr
+    assert "fair-r0" in {path.parent.name for path in before.digests}
+    assert before.difference(out) is None
+    assert {row["repeat"] for row in table(out, "iterations")} == {"0", "1", "2"}
 
 
-SLOW_TO_LOAD = """
-import os, time
-time.sleep(3)
-import numpy as np
-from echelonflow.scheduling.allocation import Allocation
-from echelonflow.scheduling.fill import max_min
+@pytest.mark.parametrize("victim", ["tcpdump", "controller.main", "echelon.running.emulator"])
+def test_what_breaks_costs_one_run_and_the_others_are_made(short_pipeline, tmp_path, victim):
+    out = tmp_path / "out"
+    with echelon_run(short_pipeline, "--out", out, "--policy", "fair", "--repeat", "2") as process:
+        decisions = out / "raw" / "fair-r0" / "decisions.jsonl"
+        wait_until(lambda: read_decisions(decisions), 90, "flows in flight", process, [out / "logs"])
+        inner = [pid for pid, line in descendants(process.pid).items() if victim in line and "init.py" not in line]
+        os.kill(inner[-1], signal.SIGKILL)
+        code, stdout, stderr = end_of(process, 120, [out / "logs"])
+    assert code == 1, stdout + stderr
+    assert "run 1 of 2 failed (fair, repeat 0): " in stderr
+    outcomes = [read_outcome(run.outcome) for run in RunFolder(out).runs()]
+    assert [(outcome.repeat, outcome.completed) for outcome in outcomes] == [(0, False), (1, True)]
+    assert {row["repeat"] for row in table(out, "iterations")} == {"1"}
+    assert (out / "report.html").exists()
+    assert not list(out.glob("*.sock"))
 
-print("loaded by user", os.getuid())
 
-def allocate(snapshot):
-    rows = np.arange(snapshot.flows)
-    return Allocation(max_min(snapshot, rows, np.ones(snapshot.flows), snapshot.capacity_Bps.copy()), 0 * rows)
-"""
-
-
-def test_a_policy_file_that_is_slow_to_load_runs_as_nobody_and_agents_wait_for_it(tmp_path):
-    """Agents that were heard meanwhile were refused: "Declare outside a run"."""
-    (tmp_path / "mine.py").write_text(SLOW_TO_LOAD)
-    out, _ = carried_out(tmp_path, SHORT_PIPELINE, "--policy", tmp_path / "mine.py", "--repeat", "1")
-    assert read_decisions(next((out / "raw").iterdir()) / "decisions.jsonl")
-    said = (out / "logs" / "controller.out").read_text()
-    assert said.startswith("loaded by user ")
-    assert int(said.split()[-1]) not in (0, os.getuid())
+def test_experiments_on_full_disks_go_on_and_end_the_same(tmp_path):
+    program = """if True:
+        import random, sys
+        from pathlib import Path
+        from echelon.benchmarks import full_disk
+        full_disk._private_mounts()
+        file = Path(sys.argv[1]) / "jobs.yaml"
+        file.write_text(full_disk.EXPERIMENTS["jobs, simulated"])
+        subject = full_disk.Subject("jobs, simulated", file, Path(sys.argv[1]) / "disk")
+        subject.measure()
+        rng = random.Random(3)
+        print([subject.moment(way, rng) for way in ("filled up", "too small", "too small")])
+    """
+    done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=False)
+    assert done.stdout == "[None, None, None]\n", done.stdout + done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import re
 from collections import Counter
 from dataclasses import replace
@@ -16,7 +17,7 @@ from echelon.benchmarks import _closed_forms, collectives, paradigms, sensitivit
 from echelon.benchmarks._paradigm_files import POLICIES, files
 from echelon.experiment import schema
 from echelon.running.manifest import manifest
-from echelonflow.errors import EXIT_FAILED, EXIT_VALID, InputError, RunError
+from echelonflow.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_VALID, InputError, RunError
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import write_manifest
 from echelonflow.records.outcome import Load
@@ -182,21 +183,19 @@ def test_what_fails_is_said_and_does_not_end_the_rest(tmp_path):
         if experiment.name == "gpipe":
             raise RunError("a switch died")
         _, summary = good(experiment, root, say)
-        (root / "failure.txt").write_text("the agent on h1 died\n")
-        return EXIT_FAILED, summary
+        return EXIT_FAILED, dataclasses.replace(summary, reasons=("the experiment failed: the agent on h1 died",))
 
     said = []
     figures = paradigms.run(1, said.append, tmp_path, ["gpipe", "pipedream"], execute)
     assert "gpipe: not measured: a switch died" in said
-    assert "pipedream: failed: the agent on h1 died" in said
+    assert "pipedream: the experiment failed: the agent on h1 died" in said
     assert named(figures, "experiments with").measured == "1 of 2; not gpipe"
 
 
 def test_an_interrupt_ends_it(tmp_path):
     def execute(experiment, root, say):
         _, summary = Recorded()(experiment, root, say)
-        (root / "failure.txt").write_text("interrupted\n")
-        return EXIT_FAILED, summary
+        return EXIT_INTERRUPTED, summary
 
     with pytest.raises(RunError, match="interrupted; the same command goes on"):
         paradigms.run(1, silent, tmp_path, ["gpipe", "pipedream"], execute)

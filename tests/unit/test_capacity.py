@@ -4,8 +4,7 @@ import pytest
 
 from echelon.running import capacity, capacity_trials, runner
 from echelon.running.capacity import Capacity
-from echelonflow.errors import EXIT_FAILED, InputError, RunError
-from echelonflow.records.folder import RunFolder
+from echelonflow.errors import EXIT_INTERRUPTED, InputError, RunError
 from echelonflow.scheduling import policies
 from simulator.fluid import simulate
 
@@ -64,8 +63,7 @@ def test_the_search_brackets_the_limit(monkeypatch):
 
 def test_an_interrupted_trial_ends_the_search(monkeypatch):
     def interrupted(experiment, root, *_, **__):
-        RunFolder(root).failure.write_text(runner.INTERRUPTED + "\n")
-        return EXIT_FAILED, None
+        return EXIT_INTERRUPTED, None
 
     monkeypatch.setattr(runner, "run", interrupted)
     with pytest.raises(RunError, match="interrupted"):
