@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from echelonflow.errors import RunError
@@ -54,10 +54,14 @@ class CoordinatorLine:
             if time.monotonic() > deadline:
                 raise RunError(f"waited {timeout_s:.0f} s in vain for {what!r} from the coordinator")
 
-    def hear(self, check: Callable[[], None]) -> None:
-        """Look at what has been said, without waiting; raises as `wait_for` does."""
+    def hear(self, check: Callable[[], None], planned: Collection[str] = ()) -> None:
+        """Look at what has been said, without waiting; raises as `wait_for` does.
+
+        That agents on `planned` hosts are lost is no news.
+        """
         for message in self._line.read():
-            _fail_on(message, check)
+            if not (isinstance(message, Event) and message.what == "lost" and message.detail in planned):
+                _fail_on(message, check)
 
     def settle(self, limit_s: float) -> None:
         """End a run that has failed, and forget what the coordinator had still to say of it.

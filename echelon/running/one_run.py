@@ -211,7 +211,7 @@ class OneRun:
         if parts.controller_away:
             return
         try:
-            parts.line.hear(self.check)
+            parts.line.hear(self.check, set() if self.struck is None else self.struck.crashed)
         except CoordinatorGoneError:
             if not parts.controller_away:  # it has been killed this moment
                 raise

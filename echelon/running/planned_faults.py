@@ -64,6 +64,8 @@ class FaultInjector:
         self._stop = threading.Event()
         self._error: EchelonError | None = None
         self._thread = threading.Thread(target=self._run, name="planned faults", daemon=True)
+        self._restarting: threading.Thread | None = None
+        """A controller takes seconds to come up, and other faults do not wait for it."""
 
     def start(self) -> None:
         """Begin to wait for the first of them."""
@@ -78,6 +80,7 @@ class FaultInjector:
         """The run is over: undo what is still in force on links; returns what was done."""
         self._stop.set()
         self._thread.join()
+        self._await_restart()
         for place, done in sorted(self._done.items()):
             fault = self._faults[place]
             if done.end_s is None and not isinstance(fault, ControllerStop):
@@ -100,8 +103,27 @@ class FaultInjector:
             self._begin(fault)
             self._done[place] = FaultDone(fault, self._since_zero_s())
             return
+        if isinstance(fault, ControllerStop):
+            self._restarting = threading.Thread(target=self._restart, args=(place,), name="restart", daemon=True)
+            self._restarting.start()
+            return
         self._over(fault)
-        self._done[place] = FaultDone(fault, self._done[place].begin_s, self._since_zero_s())
+        self._note_end(place)
+
+    def _note_end(self, place: int) -> None:
+        done = self._done[place]
+        self._done[place] = FaultDone(done.fault, done.begin_s, self._since_zero_s())
+
+    def _restart(self, place: int) -> None:
+        try:
+            self._target.restart_controller()
+            self._note_end(place)
+        except EchelonError as error:
+            self._error = error
+
+    def _await_restart(self) -> None:
+        if self._restarting is not None:
+            self._restarting.join()
 
     def _begin(self, fault: Fault) -> None:
         match fault:
@@ -112,6 +134,7 @@ class FaultInjector:
             case Crash():
                 self._target.crash(fault.host)
             case ControllerStop():
+                self._await_restart()
                 self._target.stop_controller()
 
     def _over(self, fault: Fault) -> None:
@@ -123,8 +146,6 @@ class FaultInjector:
             case Crash():
                 ends = [link for link in self._network.links if fault.host in (link.src, link.dst)]
                 self._target.set_up(ends, up=True)
-            case ControllerStop():
-                self._target.restart_controller()
 
     def _since_zero_s(self) -> float:
         return round(self._clock() - self._zero_s, 6)

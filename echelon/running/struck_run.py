@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from echelon.running.standing import BEGIN_LIMIT_S, Standing
-from echelonflow.model.faults import ended_jobs
+from echelonflow.model.faults import Crash, ended_jobs
 from echelonflow.model.network import Link
 from echelonflow.records.assignment import AssignedRun
 from echelonflow.records.folder import RunFiles
@@ -37,14 +37,17 @@ class StruckRun:
     def crash(self, host: str) -> None:
         """The coordinator is told before, since it would take the agent for lost."""
         parts = self.parts
-        planned = [fault for fault in parts.assignment.faults if getattr(fault, "host", None) == host]
-        if not parts.controller_away:
-            parts.line.send(HostDown(host, tuple(ended_jobs(planned, parts.jobs))))
         self.crashed.add(host)
+        if not parts.controller_away:
+            self._tell_of_death(host)
         network = parts.net.network
         faults.set_up(parts.net, [link for link in network.links if host in (link.src, link.dst)], up=False)
         self.agents[host].kill()
         self.agents[host].wait()
+
+    def _tell_of_death(self, host: str) -> None:
+        crash = Crash(at_s=0.0, host=host)
+        self.parts.line.send(HostDown(host, tuple(ended_jobs([crash], self.parts.jobs))))
 
     def stop_controller(self) -> None:
         self.parts.kill_controller()
@@ -58,3 +61,5 @@ class StruckRun:
         assigned = self.assigned
         begin = Begin(self.files.root.name, assigned.policy, assigned.enforcer, left, str(files.decisions), self.zero_s)
         self.parts.start_controller(BEGIN_LIMIT_S, begin)
+        for host in sorted(self.crashed):  # while there was nobody to be told
+            self._tell_of_death(host)

@@ -119,6 +119,17 @@ class TestInjector:
         assert [d.fault for d in done] == [slow, lost, DOWN]
         assert [what for what, *_ in target.asked] == ["down", "up"]
 
+    def test_no_fault_waits_for_a_controller_to_come_up(self):
+        target = Target()
+        target.restart_controller = lambda: (time.sleep(0.4), target._note("restart"))
+        done = injected(
+            ControllerStop(at_s=0.0, for_s=0.01), DOWN, ControllerStop(at_s=0.1, for_s=0.01), target=target, until=6
+        )
+        assert [what for what, *_ in target.asked] == ["stop", "down", "up", "restart", "stop", "restart"]
+        first, down, second = done
+        assert down.end_s < first.end_s
+        assert second.begin_s >= first.end_s
+
     def test_one_that_cannot_be_carried_out_fails_the_run(self):
         target = Target(fails="down")
         injector = FaultInjector([DOWN], NETWORK, target, time.monotonic())
@@ -304,7 +315,11 @@ class TestStruckRun:
         run.restart_controller()
         begins = [begin for what, begin in asked if what == "start"]
         assert [(begin.zero_s, begin.agents, begin.policy) for begin in begins] == [(77.0, 1, "fair")] * 2
+        assert not [message for what, message in asked if what == "say"]
+        run.crashed.add(host)
+        run.restart_controller()
+        assert isinstance(asked[-1][1], HostDown)  # the new one has not heard of the death
         assert [begin.decisions_path for begin in begins] == [
             str(run.files.root / f"restart-{n}" / "decisions.jsonl") for n in (1, 2)
         ]
-        assert [part.root.name for part in run.files.restarts()] == ["restart-1", "restart-2"]
+        assert [part.root.name for part in run.files.restarts()] == ["restart-1", "restart-2", "restart-3"]
