@@ -66,8 +66,8 @@ def stop_being_root(folder: Path | None = None) -> bool:
     if not able:
         os.setgroups(before)
         return False
-    os.setresgid(found.gid, found.gid, found.gid)
-    os.setresuid(found.uid, found.uid, found.uid)
+    os.setgid(found.gid)  # for root: the real, the effective and the saved one
+    os.setuid(found.uid)
     if found.home is not None:  # where caches are kept
         os.environ["HOME"] = str(found.home)
     return True

@@ -63,7 +63,8 @@ def confine(packages: Path) -> None:
     """
     readable = _readable(packages)
     if os.geteuid() == 0:
-        _make_reachable(readable)
+        if sys.platform.startswith("linux"):
+            _make_reachable(readable)
         _stop_being_root(readable)
     _prctl(_NO_NEW_PRIVILEGES, 1)
     end_with_parent()  # the kernel forgets it when the user changes
@@ -111,8 +112,8 @@ def _stop_being_root(readable: Sequence[Path]) -> None:
     number = _FIRST_ID + os.getpid() % _IDS
     try:
         os.setgroups([])
-        os.setresgid(number, number, number)
-        os.setresuid(number, number, number)
+        os.setgid(number)  # for root: the real, the effective and the saved one
+        os.setuid(number)
     except OSError as error:
         raise InputError(
             f"policy files run as an unprivileged user, and this process cannot become one ({error.strerror}); "
