@@ -63,7 +63,7 @@ def opened(root: Path, *, again: bool = False) -> Iterator[RunFolder]:
         raise _cannot_be_made(root, error) from None
     try:
         _hold(held, root)
-        if not again and any(not path.name.endswith(PART) for path in root.iterdir()):
+        if not again and any(not path.match(f".*{PART}") for path in root.iterdir()):
             raise InputError(
                 f"{root} exists and is not empty; name another folder with --out, or go on there with --resume"
             )

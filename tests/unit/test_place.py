@@ -74,11 +74,12 @@ def test_a_folder_serves_one_process_at_a_time(tmp_path):
     open_it(tmp_path / "out", again=True)
 
 
-def test_a_folder_with_something_in_it_is_not_begun_in(tmp_path):
-    (tmp_path / "thesis.tex").touch()
+@pytest.mark.parametrize("name", ["thesis.tex", "thesis.part", ".thesis"])
+def test_a_folder_with_something_in_it_is_not_begun_in(tmp_path, name):
+    (tmp_path / name).touch()
     with pytest.raises(InputError, match="not empty; name another folder with --out, or go on there with --resume"):
         open_it(tmp_path)
-    assert (tmp_path / "thesis.tex").exists()
+    assert (tmp_path / name).exists()
 
 
 def test_half_a_file_of_a_killed_process_is_no_obstacle_and_goes_with_the_next_try(tmp_path):

@@ -16,7 +16,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from echelonflow.bounds import MOST_CUTS, check_most
-from echelonflow.errors import InputError
+from echelonflow.errors import InputError, StorageError
+from echelonflow.files import write_whole
 from echelonflow.model.units import format_duration, format_size
 from echelonflow.tables import text_table
 from traffic.workloads.schema_faults import faults_of
@@ -196,9 +197,9 @@ def read(path: Path) -> Profile:
 def write(path: Path, profile: Profile) -> None:
     """Write `profile` to `path` as JSON; InputError if the file cannot be written."""
     try:
-        path.write_text(profile.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"profile {path} cannot be written: {error.strerror}; name another file with --out") from None
+        write_whole(path, profile.model_dump_json(indent=1, by_alias=True) + "\n")
+    except StorageError as error:
+        raise InputError(f"profile {error}; name another file with --out") from None
 
 
 def show(profile: Profile) -> str:
