@@ -25,6 +25,7 @@ EXTRAS = {
         "types-psutil",
         "import-linter>=2.0",
         "prometheus-client>=0.20",
+        "schemathesis>=4",
         "pip-audit>=2.7",
         "scapy>=2.5",
     ],

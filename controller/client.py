@@ -38,8 +38,25 @@ def set_policy(socket_path: Path, text: str, enforcer: str | None = None) -> Pol
     return request(socket_path, "PUT", "/policy", PolicyInForce, PolicyOrder(user_file.absolute(text), enforcer))
 
 
+def metrics(socket_path: Path) -> str:
+    """The controller's counters, as text for Prometheus (RunError if none answers there)."""
+    return _answer(socket_path, "GET", "/metrics", None)[1].decode()
+
+
 def request(socket_path: Path, method: str, path: str, kind: type[_Body], body: PolicyOrder | None = None) -> _Body:
     """One request; its answer, of type `kind`. Raises InputError (400, 422) or RunError for every other error."""
+    status, content = _answer(socket_path, method, path, body)
+    try:
+        if status < http.HTTPStatus.BAD_REQUEST:
+            return decoded(content, kind)
+        refusal = decoded(content, Refusal)
+    except InputError as error:
+        raise RunError(f"what answers at {socket_path} is not a controller of ours: {error}") from None
+    raise (InputError if status in _BAD_INPUT else RunError)(f"the controller refused: {refusal.error}")
+
+
+def _answer(socket_path: Path, method: str, path: str, body: PolicyOrder | None) -> tuple[int, bytes]:
+    """The status and the body of the answer to one request."""
     connection = _UnixConnection(socket_path)
     data = None if body is None else encoded(body)
     try:
@@ -57,13 +74,7 @@ def request(socket_path: Path, method: str, path: str, kind: type[_Body], body: 
         raise RunError(f"what answers at {socket_path} is not a controller of ours: {error!r}") from None
     finally:
         connection.close()
-    try:
-        if answer.status < http.HTTPStatus.BAD_REQUEST:
-            return decoded(content, kind)
-        refusal = decoded(content, Refusal)
-    except InputError as error:
-        raise RunError(f"what answers at {socket_path} is not a controller of ours: {error}") from None
-    raise (InputError if answer.status in _BAD_INPUT else RunError)(f"the controller refused: {refusal.error}")
+    return answer.status, content
 
 
 class _UnixConnection(http.client.HTTPConnection):

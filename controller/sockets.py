@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import posix
 import socket
 import struct
 from collections.abc import Iterator
@@ -75,11 +76,12 @@ def peer_uid(connection: Any) -> int:
 def hung_up(connection: Any) -> bool:
     """Whether the other end of a Unix or TCP connection has closed it, though maybe not all that it said has been read.
 
-    Without `poll`, which the frameworks' event loop takes out of the standard library.
+    Without `select.poll` and `os.write`. The frameworks' event loop takes the one out of the standard library. It makes the
+    other wait, and two green threads may not wait for one socket.
     """
     try:
         if connection.family == socket.AF_UNIX:
-            os.write(connection.fileno(), b"")  # nothing is written, and EPIPE raised where nobody would read it
+            posix.write(connection.fileno(), b"")  # nothing is written, and EPIPE raised where nobody would read it
             return False
         state: bytes = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
     except (OSError, ValueError):  # or it is closed at this end
