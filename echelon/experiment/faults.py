@@ -18,6 +18,7 @@ from echelonflow.model.faults import (
 )
 from echelonflow.model.network import Network
 from echelonflow.model.units import parse_duration_s, parse_rate_bps, parse_share
+from echelonflow.spelling import unknown
 
 LONGEST_S = 24 * 3600.0
 """No fault begins later, nor lasts longer."""
@@ -114,8 +115,7 @@ def _ends(spec: FaultSpec, network: Network) -> tuple[str, str]:
     a, b = spec.link
     for node in (a, b):
         if node not in (*network.hosts, *network.switches):
-            known = ", ".join((*network.hosts, *network.switches))
-            raise InputError(f"link: unknown node {node!r}; there is: {known}")
+            raise InputError(f"link: unknown node {node!r}{unknown(node, (*network.hosts, *network.switches))}")
     if not any({cable.a, cable.b} == {a, b} for cable in network.cables):
         others = [cable.b if cable.a == a else cable.a for cable in network.cables if a in (cable.a, cable.b)]
         raise InputError(f"link: no cable joins {a} and {b}; {a} is joined to {', '.join(sorted(set(others)))}")

@@ -119,14 +119,14 @@ def measured_values(profile: Profile, stages: int) -> dict[str, Any]:
 
 def declare_neighbours(builder: DagBuilder, stages: PipelineStages, arrangement: Arrangement = "derived") -> None:
     """The EchelonFlows of a pipeline: one per pair of neighbours and direction."""
-
-    def slower_s(times_s: Sequence[float], a: int, b: int) -> float:
-        return max(times_s[v] for v in range(stages.count) if v % stages.ranks in (a, b))
-
+    forward_s, backward_s = (
+        [max(times_s[rank :: stages.ranks]) for rank in range(stages.ranks)]
+        for times_s in (stages.forward_s, stages.backward_s)
+    )
     for a, b in stages.boundaries():
-        builder.group(group_name(FORWARD, a, b), FORWARD, stagger(arrangement, slower_s(stages.forward_s, a, b)))
+        builder.group(group_name(FORWARD, a, b), FORWARD, stagger(arrangement, max(forward_s[a], forward_s[b])))
     for a, b in stages.boundaries():
-        builder.group(group_name(BACKWARD, b, a), BACKWARD, stagger(arrangement, slower_s(stages.backward_s, a, b)))
+        builder.group(group_name(BACKWARD, b, a), BACKWARD, stagger(arrangement, max(backward_s[a], backward_s[b])))
 
 
 def flushed(

@@ -160,14 +160,15 @@ class _Maker:
             self._layer(layer, layers.forward_s[layer], "forward")
         self._flush("forward")
         complete = {bucket.first: bucket for bucket in self._buckets}
-        reduced: list[tuple[str, ...]] = [() for _ in self._ranks]
+        reduced: list[list[str]] = [[] for _ in self._ranks]
         for layer in reversed(range(layers.count)):
             self._layer(layer, layers.backward_s[layer], "backward")
             if layer in complete:
                 ready = [(step,) for step in self._flush("backward")]
                 name, size_bytes = f"{DP_KIND} b{complete[layer].index}", complete[layer].size_bytes
                 done = builder.collective(name, "all-reduce", "ring", self._ranks, size_bytes, ready, kind=DP_KIND)
-                reduced = [(*reduced[rank], *done[rank]) for rank in self._ranks]
+                for rank in self._ranks:
+                    reduced[rank].extend(done[rank])
         self._flush("backward")
         for rank in self._ranks:
             builder.compute(rank, f"u{rank}", layers.all_update_s * self._gradients, reduced[rank], "update")

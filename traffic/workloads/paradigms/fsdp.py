@@ -92,7 +92,7 @@ def _dag(layers: Layers, ranks: int, window: int, arrangement: Arrangement, algo
     gathers_of: dict[str, int] = {}
     gathers = builder.group(GATHER, GATHER, _rule(layers, arrangement, gathers_of))
     everyone = range(ranks)
-    scattered: list[tuple[str, ...]] = [() for _ in everyone]
+    scattered: list[list[str]] = [[] for _ in everyone]
     for rank in everyone:
         builder.compute(rank, _computation(-1, rank), 0.0, (), "forward")  # the first gathers wait for it
     for k, layer in enumerate([*range(n), *reversed(range(n))]):
@@ -112,7 +112,8 @@ def _dag(layers: Layers, ranks: int, window: int, arrangement: Arrangement, algo
         if size_bytes and not forward:
             name, ready = f"{SCATTER} {layer}", [(step,) for step in ended]
             done = builder.collective(name, "reduce-scatter", algorithm, everyone, size_bytes, ready, kind=SCATTER)
-            scattered = [(*scattered[rank], *done[rank]) for rank in everyone]
+            for rank in everyone:
+                scattered[rank].extend(done[rank])
     for rank in everyone:
         builder.compute(rank, f"u{rank}", layers.all_update_s / ranks, scattered[rank], "update")
     return builder.dag({"paradigm": "fsdp", "ranks": ranks, "window": window, "arrangement": arrangement})
