@@ -25,6 +25,7 @@ from echelonflow.child_process import module_argv
 from echelonflow.errors import InputError, PolicyError
 from echelonflow.scheduling import user_file
 from echelonflow.scheduling.allocation import Allocation
+from echelonflow.scheduling.own_policy import sandbox
 from echelonflow.scheduling.own_policy.output import Output, plain
 from echelonflow.scheduling.own_policy.pipe import (
     HEADER,
@@ -62,7 +63,6 @@ LONGEST_LOAD_S = START.wall_s + LOADING.wall_s
 _WORKER = "echelonflow.scheduling.own_policy.worker"
 _KEPT = ("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "ECHELON_PLAIN", "LD_LIBRARY_PATH")
 """What our own code in the process may know of the environment. The user's knows nothing of it."""
-_ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _WITHOUT_KERNELS = re.compile(rb"echelonflow\.(scheduling\.(allocation|snapshot)|errors|model(\.\w+)?)")
 _LONGEST_REASON, _LONGEST_SUMMARY = 2000, 200
 _MOST_COUNTERS, _LONGEST_NAME = 100, 100
@@ -246,7 +246,7 @@ class _Child:
                 stdout=self.output.fileno(),
                 stderr=self.output.fileno(),
                 cwd="/",
-                env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **environment, **_ONE_THREAD},
+                env={**environment, **sandbox.ENVIRONMENT},
             )
         finally:
             os.close(requests)

@@ -18,6 +18,7 @@ import struct
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from echelonflow.errors import InputError
 from echelonflow.scheduling.own_policy import landlock
@@ -27,6 +28,15 @@ MEMORY_BYTES = 1 << 30
 OUTPUT_BYTES = 1 << 20
 """How much a policy may print for one answer; there is no other file that it could write to."""
 OPEN_FILES = 64
+ENVIRONMENT = MappingProxyType(
+    {
+        "PATH": "/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        # Libraries that begin with threads of their own would complain of having none.
+        **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+    }
+)
+"""All that a policy can know of the environment, but for its home, which is /."""
 _FIRST_ID, _IDS = 61184, 4096
 """User ids that no package and no person is given (systemd's dynamic users are of this range too)."""
 
@@ -72,7 +82,7 @@ def confine(packages: Path) -> None:
     _limit()
     landlock.restrict(readable)
     os.environ.clear()
-    os.environ.update(PATH="/usr/bin:/bin", HOME="/", LANG="C.UTF-8")
+    os.environ.update(ENVIRONMENT, HOME="/")
 
 
 def _readable(packages: Path) -> list[Path]:
