@@ -257,6 +257,8 @@ class Coordinator:
         session.join(client)
         if not isinstance(message, Ready | Done) and session.has_ended(message.job):
             return []
+        if isinstance(message, Progress | Finish | FinishAgain) and books.is_withdrawn(message.job):
+            return []
         since_zero_s = session.since_zero_s(now_s)
         match message:
             case Declare():

@@ -44,6 +44,9 @@ from echelonflow.wire.messages import (
 )
 from echelonflow.wire.rest import FlowStatus, GroupStatus
 
+MOST_DECLARED, MOST_IN_FLIGHT = 1_000_000, 200_000
+"""Flows, of all clients."""
+MOST_WITHDRAWN = 10_000
 TRIGGERS_NAMED = 8
 """A decision's log entry names so many of the events that led to it, and counts the others."""
 SHORTEST_VALIDITY_S = 1e-3
@@ -112,6 +115,8 @@ class FlowBooks:
         self._connections: dict[tuple[str, int, str, int], tuple[str, str]] = {}
         self._marks: dict[tuple[str, str], int] = {}
         self._declarers: dict[str, int] = {}
+        self._withdrawn: dict[str, None] = {}
+        """Jobs that have gone with the client that declared them, the latest of them: others may not know yet."""
         self._again = ToldAgain()
         self._pending = Pending()
         self._pending_since = 0.0
@@ -129,6 +134,8 @@ class FlowBooks:
             if known.declaration != group:
                 raise InputError(f"group {group.group!r} of job {group.job!r} is declared already, and differently")
             return
+        if len(self._connections) + len(group.flows) > MOST_DECLARED:
+            raise InputError(f"group {group.group!r} of job {group.job!r}: more than {MOST_DECLARED:,} flows in all")
         connections = {}
         for flow in group.flows:
             connections[_connection(flow)] = (group.job, flow.flow)
@@ -138,6 +145,7 @@ class FlowBooks:
         self._state.declare(group)
         self._connections.update(connections)
         self._declarers.setdefault(group.job, client)
+        self._withdrawn.pop(group.job, None)
 
     def _check_connection(self, job: str, flow: FlowDeclaration) -> None:
         what = f"flow {flow.flow!r} of job {job!r}"
@@ -162,6 +170,10 @@ class FlowBooks:
         _, iteration, flow = key
         if iteration < 0:
             raise InputError(f"release of flow {flow!r}: iteration is {iteration}")
+        if len(self._flows) >= MOST_IN_FLIGHT:
+            raise InputError(
+                f"release of flow {flow!r}: {MOST_IN_FLIGHT:,} flows are in flight, as many as there may be"
+            )
         self._state.release(key, release_s)
         self._flows[key] = FlowInFlight(client, now_s)
         self._note("release", key)
@@ -267,7 +279,15 @@ class FlowBooks:
 
     def withdraw(self, client: int) -> list[Instruction]:
         """Forget the jobs that a client declared: it has gone. Takes back their rules."""
-        return self.withdraw_jobs({job for job, declarer in self._declarers.items() if declarer == client})
+        jobs = {job for job, declarer in self._declarers.items() if declarer == client}
+        self._withdrawn |= dict.fromkeys(sorted(jobs))
+        while len(self._withdrawn) > MOST_WITHDRAWN:
+            del self._withdrawn[next(iter(self._withdrawn))]
+        return self.withdraw_jobs(jobs)
+
+    def is_withdrawn(self, job: str) -> bool:
+        """Whether a job has gone with its client: what others still report of it is no mistake of theirs."""
+        return job in self._withdrawn
 
     def withdraw_jobs(self, jobs: AbstractSet[str]) -> list[Instruction]:
         """Forget jobs. Takes back their rules."""

@@ -8,7 +8,7 @@ import pickle
 import msgspec
 import pytest
 
-from controller import asking
+from controller import asking, flow_books
 from controller.instructions import AskPolicy, ClosePolicy, InstallRules, LogDecision, ResetSwitch, SendTo
 from controller.rules import flow_rule
 from echelonflow.errors import InputError, PolicyError, RunError
@@ -22,7 +22,7 @@ from echelonflow.records.events import (
 )
 from echelonflow.scheduling.policies import Policy
 from echelonflow.wire.classes import dscp_of_class
-from echelonflow.wire.messages import Decide, Declare, Event, Hello, Ready, Release, Setting, Start
+from echelonflow.wire.messages import Decide, Declare, Event, Finish, Hello, Progress, Ready, Release, Setting, Start
 from tests.unit.coordinator_driver import decide, leave, swap
 from tests.unit.test_controller_coordinator import (
     BEGIN,
@@ -206,6 +206,32 @@ def test_a_client_that_leaves_takes_its_jobs_along(network):
     # And the same again from the beginning.
     assert say(coordinator, (4, Hello("trainer", "h1")), (4, GROUP), (4, Release("job", "x0", 0, NOW))) == []
     assert decided_settings(decide(coordinator, NOW)) == {"x0": TOP}
+
+
+def test_what_others_report_of_a_job_whose_client_has_gone_is_no_mistake(network):
+    """A client that was thrown out costs its peers nothing: they may not know yet that its job is gone."""
+    coordinator = standing(network)
+    say(coordinator, (3, Hello("peer", "h3")), (A, release("x0")))
+    leave(coordinator, A, NOW)
+    assert say(coordinator, (3, Finish("job", "x0", 0, NOW)), (3, Progress("job", "x0", 0, 5))) == []
+    (told,) = say(coordinator, (3, Finish("other", "x0", 0, NOW)))
+    assert "was not declared" in told.message.reason
+    # Declared anew, it counts again.
+    say(coordinator, (4, Hello("trainer", "h1")), (4, GROUP))
+    (told,) = say(coordinator, (3, Finish("job", "x0", 0, NOW)))
+    assert "not in flight" in told.message.reason
+
+
+def test_flows_are_bounded_in_all(network, monkeypatch):
+    coordinator = standing(network)
+    monkeypatch.setattr(flow_books, "MOST_IN_FLIGHT", 1)
+    say(coordinator, (A, release("x0")))
+    (told,) = say(coordinator, (A, release("x1")))
+    assert "1 flows are in flight, as many as there may be" in told.message.reason
+    monkeypatch.setattr(flow_books, "MOST_DECLARED", len(GROUP.flows))
+    more = Declare("more", "g", "k", 1.0, (msgspec.structs.replace(GROUP.flows[0], src_port=20_000),))
+    (told,) = say(coordinator, (A, more))
+    assert f"more than {len(GROUP.flows)} flows in all" in told.message.reason
 
 
 def test_a_runner_interrupts_what_stands_and_it_comes_back(network):
