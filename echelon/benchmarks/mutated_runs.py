@@ -164,7 +164,7 @@ class Cases:
         self._source, self._parent, self._sealed_again = source, parent, sealed_again
         whole = parent / "whole"
         copy_raw(source, whole)
-        analyse(whole, pictures=False)
+        analyse(whole)  # with pictures, so that no child has to load what draws them
         self._tables = tables(whole)
 
     def judge(self, seed: int) -> Judged:

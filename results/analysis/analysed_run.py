@@ -230,7 +230,9 @@ class _Run:
         if more > 0:
             self.wrong.append(f"{more} more lines cannot be read, and are left out")
         planned = bool(self.context.manifest.faults)
-        self.wrong.extend(contradictions.of_times(read.record, self.outcome, plan.jobs, planned_faults=planned))
+        self.wrong.extend(
+            contradictions.of_times(read.record, read.acked_s, self.outcome, plan.jobs, planned_faults=planned)
+        )
 
     def _clock(self) -> RunClock | None:
         if self.outcome.zero_monotonic_s is None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from echelonflow.model.dag import Job, Transfer
+from echelonflow.model.dag import Compute, Job, Transfer
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.assignment import AssignedRun, Assignment
 from echelonflow.records.manifest import Manifest
@@ -105,13 +105,20 @@ def clock_fault(outcome: RunOutcome) -> str | None:
     return None
 
 
-def of_times(record: RunRecord, outcome: RunOutcome, jobs: Sequence[Job], *, planned_faults: bool = False) -> list[str]:
+def of_times(
+    record: RunRecord,
+    acked_s: Mapping[FlowKey, float],
+    outcome: RunOutcome,
+    jobs: Sequence[Job],
+    *,
+    planned_faults: bool = False,
+) -> list[str]:
     """Where times in logs cannot be: outside the run, before what a step waits for, or longer than lateness tells.
 
     Where `planned_faults` slow hosts down or end them, a step may take longer and begin later, but never earlier.
     """
     later_s = math.inf if planned_faults else 0.0
-    wrong = [*_outside(record, outcome), *_durations(record, jobs, later_s), *_causes(record, jobs, later_s)]
+    wrong = [*_outside(record, outcome), *_durations(record, jobs, later_s), *_causes(record, acked_s, jobs, later_s)]
     return [f"times in logs contradict each other: {named(wrong)}; see agents/*.jsonl"] if wrong else []
 
 
@@ -135,27 +142,42 @@ def _durations(record: RunRecord, jobs: Sequence[Job], later_s: float) -> Iterat
             yield f"{c.job}/{c.step} of iteration {c.iteration} took other than it was asked to and late"
 
 
-def _causes(record: RunRecord, jobs: Sequence[Job], later_s: float = 0.0) -> Iterator[str]:
+def _causes(
+    record: RunRecord, acked_s: Mapping[FlowKey, float], jobs: Sequence[Job], later_s: float = 0.0
+) -> Iterator[str]:
     """A step begins as the last of those that it waits for has ended: not before, and with nothing else to wait for.
 
-    A computation counts as ended when it was due, or later, when that was noticed.
+    A computation counts as ended when it was due, or later, when that was noticed. A flow has ended for its receiver
+    with its last byte, and for its sender with the acknowledgement of that.
     """
     spans: dict[FlowKey, _Span] = {
         (c.job, c.iteration, c.step): _Span(c.start_s, c.finish_s - c.late_s, c.finish_s) for c in record.computes
     }
     for f in record.flows:
-        spans[f.job, f.iteration, f.flow] = _Span(f.release_s, f.finish_s, f.finish_s)
+        key = (f.job, f.iteration, f.flow)
+        spans[key] = _Span(f.release_s, f.finish_s, f.finish_s, acked_s.get(key, math.nan), f.src_host, f.dst_host)
     for job in jobs:
         for iteration in range(job.iterations):
             yield from _causes_of(job, iteration, spans, later_s)
 
 
 class _Span(NamedTuple):
-    """When a step began, and the earliest and latest moment that counts as its end."""
+    """When a step began, and the earliest and latest moment that counts as its end; of a flow at its two ends."""
 
     begin_s: float
     due_s: float
     noticed_s: float
+    acked_s: float = math.nan
+    src_host: str = ""
+    dst_host: str = ""
+
+    def at(self, host: str) -> tuple[float, float]:
+        """The earliest and the latest moment at which `host` may take it for ended."""
+        if host == self.src_host and host != self.dst_host:
+            return self.acked_s, self.acked_s
+        if self.dst_host and host != self.dst_host:
+            return -math.inf, math.inf
+        return self.due_s, self.noticed_s
 
 
 def _causes_of(job: Job, iteration: int, spans: dict[FlowKey, _Span], later_s: float) -> Iterator[str]:
@@ -168,8 +190,10 @@ def _causes_of(job: Job, iteration: int, spans: dict[FlowKey, _Span], later_s: f
         before = [spans[one] for one in keys if one in spans]
         if len(before) < len(keys):
             continue
-        due_s = max([job.start_s, *(span.due_s for span in before)])
-        noticed_s = max([job.start_s, *(span.noticed_s for span in before)])
+        host = job.placement[step.rank if isinstance(step, Compute) else step.src_rank]
+        ends_s = [span.at(host) for span in before]
+        due_s = max([job.start_s, *(end_s for end_s, _ in ends_s)])
+        noticed_s = max([job.start_s, *(end_s for _, end_s in ends_s)])
         if isinstance(step, Transfer) and job.is_local(step):
             spans[key] = _Span(due_s, due_s, noticed_s)
         elif key in spans and not due_s - CAUSE_OFF_S <= spans[key].begin_s <= noticed_s + later_s + CAUSE_OFF_S:

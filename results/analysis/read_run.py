@@ -33,6 +33,8 @@ class ReadRun:
     faults: list[str] = field(default_factory=list)
     twice: list[FlowKey] = field(default_factory=list)
     """Steps of which an agent tells more than once; the last telling is in the record."""
+    acked_s: dict[FlowKey, float] = field(default_factory=dict)
+    """When the sender of each flow knew that all of it had arrived."""
 
 
 def read_run(files: RunFiles, outcome: RunOutcome, plan: Plan) -> ReadRun:
@@ -53,6 +55,7 @@ def read_run(files: RunFiles, outcome: RunOutcome, plan: Plan) -> ReadRun:
                 found.faults.append(f"{path}: {why}")
     record.computes = sorted(lines.computes.values(), key=lambda c: (c.start_s, c.job, c.iteration, c.step))
     found.twice.extend(lines.twice)
+    found.acked_s.update((key, line.acked_s) for key, line in lines.sent.items())
     record.decisions += alone(outcome.faults, lines.sent, record.decisions)
     record.decisions.sort(key=lambda d: d.time_s)
     for flow in _flows(plan, lines.sent, lines.received, last_marks(record.decisions)):

@@ -57,8 +57,8 @@ class Limits:
     10 to 20 % of all packets and few of the bytes. Behind all data they starve, and with them the flows that they
     acknowledge."""
     max_disobedient_share: float = 0.02
-    """Bytes that arrived with another mark than was in force for their flow. The first segments of flows of 200 ms that
-    overtook their first rule were 0.5 % at most, on a machine with other work."""
+    """Bytes that arrived with another mark than was in force for their flow. Where first segments overtook their first
+    rule, or rules came late, it was 0.5 % at most, on a machine that was full of other work."""
     max_prediction_error: float = 0.2
     """Iteration time of a job off the fluid simulation, either way. Valid runs strayed up to 15 %, where an answer hung
     on a tie. A link at 60 % of its rate made 47 %."""

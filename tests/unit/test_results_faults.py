@@ -13,15 +13,17 @@ import msgspec
 import pytest
 
 from echelonflow.model import topologies
+from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
 from echelonflow.records.assignment import read_assignment, write_assignment
 from echelonflow.records.calibration import read_calibration, write_calibration
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import read_manifest, write_manifest
 from echelonflow.records.network_file import write_network
-from echelonflow.records.outcome import ClassCounters, read_outcome, write_outcome
+from echelonflow.records.outcome import ClassCounters, RunOutcome, read_outcome, write_outcome
 from echelonflow.records.plan import read_plan, write_plan
-from echelonflow.records.run_record import DecisionRecord
+from echelonflow.records.run_record import ComputeRecord, DecisionRecord, FlowRecord, RunRecord
 from echelonflow.records.seal import write_seal
+from results.analysis.contradictions import of_times
 from results.folder import analyse
 from results.report.table import summary_table
 from tests.unit.synthetic_run import (
@@ -328,6 +330,28 @@ def test_a_time_that_was_garbled(tmp_path, kind, key):
     lines[place] = json.dumps({**line, key: line[key] + 0.009}) + "\n"
     path.write_text("".join(lines))
     assert any("times in logs contradict each other" in reason for reason in judged(root))
+
+
+@pytest.mark.parametrize(
+    ("acked_s", "begins_s", "wrong"),
+    [(1.5, 1.5, False), (1.5, 1.4, True), (1.5, 1.6, True)],
+    ids=["then", "before", "later"],
+)
+def test_who_sends_goes_on_with_the_acknowledgement(acked_s, begins_s, wrong):
+    """The receiver has the last byte at 1.4 s; its sender hears of that later, and only then goes on."""
+    steps = (Transfer("x", 0, 1, 100, "x"), Compute("c", 0, 1.0, ("x",)), Compute("d", 1, 1.0, ("x",)))
+    job = Job("j", JobDag(2, steps, (Group("g", "g", ("x",), (0.0,)),)), ("h1", "h2"))
+    flow = FlowRecord("j", 0, "x", "g", "g", "x", "h1", "h2", 1, 2, 100, 0.0, 0.0, 0.0, 1.4, 100, 100)
+    computes = [
+        ComputeRecord("j", 0, "c", "", 0, "h1", begins_s, begins_s + 1.0),
+        ComputeRecord("j", 0, "d", "", 1, "h2", 1.4, 2.4),
+    ]
+    record = RunRecord("fair", 0, computes, [flow])
+    outcome = RunOutcome(policy="fair", repeat=0, run_index=0, label="fair-r0", enforcer="priority")
+    found = of_times(record, {("j", 0, "x"): acked_s}, outcome, [job])
+    assert bool(found) == wrong
+    assert not wrong or "j/c of iteration 0 began" in found[0]
+    assert bool(of_times(record, {("j", 0, "x"): acked_s}, outcome, [job], planned_faults=True)) == (begins_s < acked_s)
 
 
 def sealed(root):
