@@ -164,10 +164,8 @@ def _kill_one(
     if code not in expected:
         faults.append(f"exit code {code}: {said.strip()[-500:]}")
     tally.note(kind, faults)
-    if faults:
-        say(f"{kind}, killed after {at_s:.1f} s: {faults[0]}")
-    elif sum(tally.kills.values()) % 20 == 0:
-        say(f"{sum(tally.kills.values())} kills")
+    number = sum(tally.kills.values())
+    say(f"{number}: {kind}, killed after {at_s:.1f} s: {faults[0] if faults else f'well (exit code {code})'}")
     return code not in (EXIT_VALID, EXIT_INVALID)
 
 
