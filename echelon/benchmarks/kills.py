@@ -41,9 +41,11 @@ KINDS = {
     OF_POLICY: "own_policy.worker",
 }
 """Kind of process, and what its command line holds (empty: the command itself)."""
-KILLS_A_FOLDER = 4
+KILLS_A_FOLDER = 6
 """Each of them hits the command that goes on after the one before; then one that nobody disturbs has to complete it."""
 GONE_LIMIT_S = 5.0
+WORLD_SHARE = 0.75
+"""So much of the time an experiment takes there is a world with processes to kill; then it is analysed."""
 RUNS = 2
 """Of the experiment: one to be hit, and one to be kept."""
 POLICY = """
@@ -149,7 +151,7 @@ def _kill_one(
     kind, before, kept = kinds[-1], Machine.now(), Kept.of(out)
     process = going_on(file, out)
     try:
-        at_s = rng.uniform(0.0, length_s)
+        at_s = rng.uniform(0.0, length_s if kind == COMMAND else WORLD_SHARE * length_s)
         killed, family = _kill(process, KINDS[kind], at_s)
         code, said = ended(process)
     finally:
