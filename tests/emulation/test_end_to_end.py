@@ -15,6 +15,7 @@ from echelon.benchmarks._experiments import Kept
 from echelonflow.records.decisions import read_decisions
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.outcome import read_outcome
+from testbed import queues
 from testbed.processes import alive, descendants
 from tests.emulation.conftest import CSV_COLUMNS, SHORT_PIPELINE, echelon, echelon_run, own_interfaces
 from tests.waiting import end_of, wait_until
@@ -152,6 +153,27 @@ def test_a_policy_is_swapped_while_flows_are_in_flight(tmp_path):
     assert code in (0, 3), stdout + stderr
     swap = next(decision for decision in read_decisions(decisions) if "policy" in decision.trigger)
     assert {mark for *_, mark, _ in swap.changed} != {48}, "the order of EchelonFlow was not enforced at once"
+    (run,) = json.loads((out / "summary.json").read_text())["runs"]
+    assert not run["valid"]
+    assert [part["policy"] for part in run["parts"]] == ["coflow(grouping=group)", "echelonflow"]
+
+
+def test_a_link_that_slows_down_after_it_was_measured(short_pipeline, tmp_path):
+    """One host's own link at 60 % of its rate from the first flow on: nobody planned it, and calibration was before."""
+    out = tmp_path / "out"
+    with echelon_run(short_pipeline, "--out", out, "--policy", "fair") as process:
+        decisions = out / "raw" / "fair-r0" / "decisions.jsonl"
+        wait_until(lambda: read_decisions(decisions), 90, "flows in flight", process, [out / "logs"])
+        inside = ["nsenter", "-t", str(running(process, "--host h1")), "-n", "tc", "-batch", "-"]
+        slow = queues.burst_lines("h1-eth0", 0.6 * 50e6, 1500, 65_536, 0.004)
+        subprocess.run(inside, input="\n".join(slow) + "\n", text=True, check=True)
+        code, stdout, stderr = end_of(process, 90, [out / "logs"])
+    assert code == 3, stdout + stderr
+    (run,) = json.loads((out / "summary.json").read_text())["runs"]
+    told = "\n".join(run["reasons"])
+    assert "link h1->s1 carried 6" in told, told
+    assert "iterations of job pipeline took" in told, told
+    assert "links (" not in told, told  # calibration found nothing
 
 
 def running(process, part):
