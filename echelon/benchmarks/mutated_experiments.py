@@ -13,6 +13,7 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from echelon.benchmarks import Figure, Say
 from echelon.benchmarks._in_children import MOST_BYTES, MOST_S, Judged, Outcome, outcomes, within_limits
@@ -38,7 +39,7 @@ name: more
 network: {topology: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 2, rate: 50 Mbit/s, fabric_rate: 40 Mbit/s, mtu: 9000 B}
 jobs:
   - {name: a, paradigm: fsdp, ranks: 4, layers: 3, forward: [1 s, 2 s, 1 s], backward: 2 s, parameter: 2 s of link, window: 1}
-  - {name: b, import: {format: coflow-benchmark, files: ["*.txt"], coflows: 3}, start: 2 s, weight: 2, iterations: 2}
+  - {name: b, import: {format: coflow-benchmark, files: ["shuf*.txt"], coflows: 3}, start: 2 s, weight: 2, iterations: 2}
   - {name: c, paradigm: parameter-server, workers: 3, servers: 1, layers: 2, forward: 1 s, backward: 1 s, parameter: 1 MB}
 policies: [fair, coflow(grouping=group), "echelonflow(order=remaining)", aalo]
 repeats: 2
@@ -103,10 +104,14 @@ class Seeds:
         trace = EXPERIMENTS / "traces" / "shuffles.txt"
         shutil.copy(trace, folder)
         shutil.copy(trace, folder / "FB2010-1Hr-150-0.txt")
-        self.texts = [*(path.read_bytes() for path in files), MORE.encode()]
-        more = folder / "more.yaml"
-        more.write_text(MORE)
-        self.trees = [yaml_file.read(path).data for path in (*files, more)]
+        # The small trace stands for Facebook's, which is not published with this project.
+        self.texts = [*(path.read_bytes().replace(b"coflows: 100", b"coflows: 10") for path in files), MORE.encode()]
+        self.trees = [self._read(text) for text in self.texts]
+
+    def _read(self, text: bytes) -> dict[str, Any]:
+        path = self.folder / "seed.yaml"
+        path.write_bytes(text)
+        return yaml_file.read(path).data
 
     def case(self, kind: str, seed: int) -> bytes:
         """The mutant of a kind and seed."""

@@ -168,6 +168,22 @@ def _resize(inside: Any, key: Any, _: Sequence[Tree], chance: random.Random) -> 
         inside[key] = f"{match[1]} {chance.choice(_UNITS)}"
 
 
+def _nudge(inside: Any, key: Any, _: Sequence[Tree], chance: random.Random) -> None:
+    """Another value of the same kind, as somebody who knows the format would write; most such files are right."""
+    value = inside[key]
+    match = re.fullmatch(r"([0-9.]+) (.*)", value) if isinstance(value, str) else None
+    if isinstance(value, dict | list) and value:
+        _nudge(value, chance.choice(list(value) if isinstance(value, dict) else range(len(value))), _, chance)
+    elif isinstance(value, bool):
+        inside[key] = not value
+    elif isinstance(value, int):
+        inside[key] = chance.choice((value + 1, max(value - 1, 0), value * 2, value * 10))
+    elif isinstance(value, float):
+        inside[key] = value * chance.choice((0.5, 2, 10))
+    elif match is not None:
+        inside[key] = f"{float(match[1]) * chance.choice((0.1, 0.5, 2, 10, 1000)):g} {match[2]}"
+
+
 def _rename(inside: Any, key: Any, _: Sequence[Tree], chance: random.Random) -> None:
     if not isinstance(inside, dict):
         inside[key] = chance.choice(_NAMES)
@@ -238,6 +254,7 @@ def _name(inside: Any, key: Any, _: Sequence[Tree], chance: random.Random) -> No
 
 
 _CHANGES = (
+    *(_nudge,) * 6,
     _replace,
     _replace,
     _resize,

@@ -9,6 +9,7 @@ import pytest
 from echelon.benchmarks import _in_children
 from echelon.benchmarks import mutated_experiments as benchmark
 from echelon.benchmarks.mutated_experiments import KINDS, Seeds, Tally, figures_of, measured, read_case
+from echelon.cases import mutations
 
 CASES = 60
 
@@ -26,6 +27,14 @@ def test_mutants_are_read_or_refused_in_one_message(seeds, kind, monkeypatch):
     assert [(seed, each.words) for seed, each in enumerate(found) if each.fault] == []
     assert any(each.good for each in found)
     assert not all(each.good for each in found)
+
+
+def test_what_is_mutated_is_right_before(seeds, monkeypatch):
+    monkeypatch.setenv("COFLOW_BENCHMARK", str(seeds.folder))
+    path = seeds.folder / "case.yaml"
+    for text, tree in zip(seeds.texts, seeds.trees, strict=True):
+        for content in (text, mutations.written(tree).encode()):
+            assert read_case(path, content).good, content.decode()
 
 
 def test_a_mutant_is_made_again_by_its_seed(seeds):
