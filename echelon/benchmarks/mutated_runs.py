@@ -46,6 +46,8 @@ name: damaged
 network: {topology: single-switch, hosts: 2, rate: 10 Mbit/s}
 jobs: [{name: p, paradigm: pipeline, stages: 2, micro_batches: 3, forward: 100 ms, activation: 200 ms of link, iterations: 2}]
 policies: [fair, echelonflow]
+# Load is in no table: a run to be damaged may be made beside other work.
+emulation: {limits: {max_cpu_busy: 1, max_switch_thread_busy: 1, max_link_error: 0.2}}
 """
 FLUID = """
 name: damaged
