@@ -20,6 +20,8 @@ CLOCK_OFF_S = 0.05
 MOST_CLOCK_DRIFT = 0.01
 MOST_CLOCK_S = 1e11
 LOG_ROUNDING_S = 1e-6
+STARTED_WITHIN_S = 0.2
+"""A flow that waits for nothing is released when its agent notices that the job has begun, which no log tells."""
 CAUSE_OFF_S = 1e-4
 """Agents note that a step begins at the very reading of the clock at which what it waits for ended."""
 
@@ -193,7 +195,8 @@ def _causes_of(job: Job, iteration: int, spans: dict[FlowKey, _Span], later_s: f
         host = job.placement[step.rank if isinstance(step, Compute) else step.src_rank]
         ends_s = [span.at(host) for span in before]
         due_s = max([job.start_s, *(end_s for end_s, _ in ends_s)])
-        noticed_s = max([job.start_s, *(end_s for _, end_s in ends_s)])
+        began_s = job.start_s + (STARTED_WITHIN_S if isinstance(step, Transfer) else 0.0)
+        noticed_s = max([began_s, *(end_s for _, end_s in ends_s)])
         if isinstance(step, Transfer) and job.is_local(step):
             spans[key] = _Span(due_s, due_s, noticed_s)
         elif key in spans and not due_s - CAUSE_OFF_S <= spans[key].begin_s <= noticed_s + later_s + CAUSE_OFF_S:

@@ -354,6 +354,14 @@ def test_who_sends_goes_on_with_the_acknowledgement(acked_s, begins_s, wrong):
     assert bool(of_times(record, {("j", 0, "x"): acked_s}, outcome, [job], planned_faults=True)) == (begins_s < acked_s)
 
 
+@pytest.mark.parametrize(("release_s", "wrong"), [(0.003, False), (0.5, True)])
+def test_a_flow_that_waits_for_nothing_is_released_when_the_start_is_noticed(release_s, wrong):
+    job = Job("j", JobDag(2, (Transfer("x", 0, 1, 100, "x"),), (Group("g", "g", ("x",), (0.0,)),)), ("h1", "h2"))
+    flow = FlowRecord("j", 0, "x", "g", "g", "x", "h1", "h2", 1, 2, 100, 0.0, release_s, release_s, 1.4, 100, 100)
+    outcome = RunOutcome(policy="fair", repeat=0, run_index=0, label="fair-r0", enforcer="priority")
+    assert bool(of_times(RunRecord("fair", 0, [], [flow]), {("j", 0, "x"): 1.5}, outcome, [job])) == wrong
+
+
 def sealed(root):
     folder = RunFolder(root)
     write_manifest(folder.manifest, msgspec.structs.replace(read_manifest(folder.manifest), sealed=True))
