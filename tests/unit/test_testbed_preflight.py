@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from echelonflow.errors import InputError
+from echelonflow.errors import InputError, RunError
 from testbed import preflight
 
 
@@ -42,3 +42,25 @@ def test_with_root_everything_that_is_missing_is_said_at_once(monkeypatch):
     monkeypatch.setattr(preflight, "checks", lambda: [*failed, preflight.Check("root", ok=True, detail="0")])
     with pytest.raises(InputError, match=r"get queues.*get mininet"):
         preflight.require()
+
+
+def _killed_at_first(monkeypatch, kills):
+    """Let the first `kills` looks at the machine be killed, and the others find everything."""
+    codes = iter([-9] * kills)
+
+    def run(argv, **_):
+        return preflight.subprocess.CompletedProcess(argv, next(codes, 0), "", "")
+
+    monkeypatch.setattr(preflight.subprocess, "run", run)
+    monkeypatch.setattr(preflight.shutil, "which", lambda name: f"/x/{name}")
+
+
+def test_a_look_at_the_machine_that_is_killed_is_taken_again(monkeypatch):
+    _killed_at_first(monkeypatch, preflight.TRIES - 1)
+    assert preflight._queues().ok
+
+
+def test_one_that_is_killed_every_time_is_not_taken_for_a_lack_of_the_machine(monkeypatch):
+    _killed_at_first(monkeypatch, preflight.TRIES)
+    with pytest.raises(RunError, match=r"was killed 3 times \(signal 9\)"):
+        preflight._queues()
