@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -48,11 +47,5 @@ class RunError(EchelonError):
 class StorageError(EchelonError):
     """A file could not be written, though nothing was wrong with what was asked for: a full disk, no descriptors."""
 
-    def __init__(self, reason: str, path: Path, number: int | None) -> None:
+    def __init__(self, reason: str, path: Path) -> None:
         super().__init__(f"{path}: {reason}")
-        self.number = number
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the next file would be refused as well."""
-        return self.number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)

@@ -117,7 +117,7 @@ class Appended:
 
 
 def _cannot_write(path: Path, error: OSError) -> StorageError:
-    return StorageError(f"cannot be written: {refusal(OSError(error.errno, error.strerror))}", path, error.errno)
+    return StorageError(f"cannot be written: {refusal(OSError(error.errno, error.strerror))}", path)
 
 
 def is_file(path: Path) -> bool:

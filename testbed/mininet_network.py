@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -107,20 +106,6 @@ class EmulatedNetwork:
     def switch_alive(self) -> bool:
         """Whether Open vSwitch still runs."""
         return self.ovs.alive()
-
-    def wait_connected(self, timeout_s: float) -> None:
-        """Wait until every switch is connected to the controller; RunError after `timeout_s`."""
-        deadline_s = time.monotonic() + timeout_s
-        while True:
-            shown = self.ovs.vsctl("--columns=is_connected", "--bare", "list", "Controller").split()
-            if len(shown) == len(self.network.switches) and set(shown) == {"true"}:
-                return
-            if time.monotonic() > deadline_s:
-                raise RunError(
-                    f"{shown.count('true')} of {len(self.network.switches)} switches are connected to the controller "
-                    f"at port {self.controller_port} after {timeout_s:g} s; see logs/controller.log"
-                )
-            time.sleep(0.02)
 
     def class_counters(self) -> Classes:
         """What each class of each interface has sent and dropped so far; see `queues.parse_counters`."""

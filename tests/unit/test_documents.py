@@ -30,7 +30,6 @@ from echelonflow.scheduling import policies
 PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", *(f"docs/{p.name}" for p in sorted((ROOT / "docs").glob("*.md")))]  # fmt: skip
 EXAMPLES = {"mine.py", "plot.py", "training.yaml", "job.json"}
 """Files that a reader is told to make."""
-OUTSIDE = {"/dev", "/etc", "/proc", "/sys", "/usr", "/vagrant"}
 RUN_FOLDER = "DIR/"
 """What begins so is in a run's folder, not in the repository."""
 SOURCE = (".py", ".md", ".sh", ".toml", ".cfg", ".cff", ".yaml")

@@ -292,7 +292,7 @@ def test_why_it_ended_is_said_where_even_that_cannot_be_written(emulated, monkey
 
     def full(path, content):
         if path == folder.failure:
-            raise StorageError("cannot be written: No space left on device", path, 28)
+            raise StorageError("cannot be written: No space left on device", path)
         whole(path, content)
 
     monkeypatch.setattr(runner, "write_whole", full)
