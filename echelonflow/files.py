@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO
@@ -53,21 +53,9 @@ def writing(path: Path, *, durable: bool = False) -> Iterator[IO[bytes]]:
         with path.open("wb") as file:
             yield file
         return
-    path = path.resolve()  # the file behind a link is replaced, not the link
-    # A name of its own: two processes that write the same file at once must not write into each other's.
-    part = path.with_name(f".{path.name[:100]}.{os.getpid()}{PART}")
-    try:
-        with part.open("wb") as file:
-            yield file
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        raise _cannot_write(path, error) from None
-    finally:
-        with contextlib.suppress(OSError):  # there only where the block failed
-            part.unlink(missing_ok=True)
+    # The file behind a link is replaced, not the link.
+    with _aside(path.resolve(), lambda part: part.open("wb"), durable=durable) as file:
+        yield file
 
 
 def write_whole(path: Path, content: bytes | str, *, durable: bool = False) -> None:
@@ -78,19 +66,34 @@ def write_whole(path: Path, content: bytes | str, *, durable: bool = False) -> N
 
 def write_private(path: Path, content: bytes) -> None:
     """Write a file for this user alone, whatever the umask (StorageError as `writing`)."""
+    with _aside(path, _made_private, durable=False) as file:
+        file.write(content)
+
+
+def _made_private(part: Path) -> IO[bytes]:
+    """A file that is made anew, and never through a link that somebody has laid there."""
+    part.unlink(missing_ok=True)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, PRIVATE_MODE)
+    os.fchmod(descriptor, PRIVATE_MODE)
+    return os.fdopen(descriptor, "wb")
+
+
+@contextlib.contextmanager
+def _aside(path: Path, opened: Callable[[Path], IO[bytes]], *, durable: bool) -> Iterator[IO[bytes]]:
+    """A file of another name, made by `opened`, which is moved to `path` when the block ends well."""
+    # A name of its own: two processes that write the same file at once must not write into each other's.
     part = path.with_name(f".{path.name[:100]}.{os.getpid()}{PART}")
     try:
-        part.unlink(missing_ok=True)
-        # Made anew, and never through a link that somebody has laid there.
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, PRIVATE_MODE)
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, PRIVATE_MODE)
-            file.write(content)
+        with opened(part) as file:
+            yield file
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
         part.replace(path)
     except OSError as error:
         raise _cannot_write(path, error) from None
     finally:
-        with contextlib.suppress(OSError):  # there only where it failed
+        with contextlib.suppress(OSError):  # there only where the block failed
             part.unlink(missing_ok=True)
 
 
