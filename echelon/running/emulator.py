@@ -13,11 +13,11 @@ import logging
 import shutil
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from echelon.running.one_run import carry_out
 from echelon.running.standing import Standing, WorldError, standing
+from echelonflow.alarm import alarm
 from echelonflow.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_VALID, EchelonError, RunError
 from echelonflow.files import refusal
 from echelonflow.model.units import format_size
@@ -129,11 +129,12 @@ def _emulate(folder: RunFolder) -> Progress:
     try:
         world.enter()
         assignment = read_assignment(folder.assignment)
-        say(Building(len(assignment.network.hosts), len(assignment.network.switches)))
+        hosts, switches = len(assignment.network.hosts), len(assignment.network.switches)
+        say(Building(hosts, switches))
+        limit_s = BUILD_LIMIT_S + BUILD_NODE_S * (hosts + switches)
         with contextlib.ExitStack() as stack:
-            with _limit_s(
-                BUILD_LIMIT_S + BUILD_NODE_S * (len(assignment.network.hosts) + len(assignment.network.switches))
-            ):
+            # Mininet would wait for ever for a shell that was killed.
+            with alarm(limit_s, RunError(f"the network was not there after {limit_s:.0f} s; see logs/")):
                 parts = stack.enter_context(standing(folder, assignment))
             built = True
             carry_out_all(parts, _calibrator(parts))
@@ -149,22 +150,6 @@ def _emulate(folder: RunFolder) -> Progress:
     except KeyboardInterrupt:
         return Interrupted()
     return Done()
-
-
-@contextlib.contextmanager
-def _limit_s(limit_s: float) -> Iterator[None]:
-    """RunError where the block takes longer: Mininet waits for ever for a shell that was killed."""
-
-    def give_up(*_: object) -> None:
-        raise RunError(f"the network was not there after {limit_s:.0f} s; see logs/")
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, limit_s)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _interrupt(*_: object) -> None:
