@@ -11,18 +11,24 @@ import re
 import resource
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from echelon.benchmarks import Say
+
 MOST_S = 10.0
 MOST_BYTES = 1 << 30
 GRACE_S = 1.0
 """A child that has not answered so long after its limit is ended."""
+SLOW_S = 2.0
+"""What took longer is worth a line."""
 _CASES_OF_A_CHILD = 400
+_SAID_EVERY = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,36 @@ class Outcome:
 
 Judged = tuple[str, str, bool]
 """Fault, words and whether it is good, of an `Outcome`."""
+
+
+@dataclass
+class Tally:
+    """What became of the cases of one kind."""
+
+    cases: int = 0
+    good: int = 0
+    longest_s: float = 0.0
+    most_bytes: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    """How often there was each kind of fault: "traceback", "time", "memory", and those that the reader names."""
+
+
+def tallied(read: Callable[[int], Judged], kind: str, cases: int, say: Say) -> Tally:
+    """All `outcomes` of a kind together; each fault is said in words, and what took long."""
+    tally = Tally()
+    for number, outcome in outcomes(read, cases):
+        tally.cases += 1
+        tally.good += outcome.good
+        if outcome.took_s > max(tally.longest_s, SLOW_S):
+            say(f"{kind} {number}: took {outcome.took_s:.1f} s, the longest so far")
+        tally.longest_s = max(tally.longest_s, outcome.took_s)
+        tally.most_bytes = max(tally.most_bytes, outcome.memory_bytes)
+        if outcome.fault:
+            tally.faults[outcome.fault] += 1
+            say(f"{kind} {number}: {outcome.fault}: {outcome.words}")
+        if tally.cases % _SAID_EVERY == 0:
+            say(f"{kind}: {tally.cases:,} of {cases:,}")
+    return tally
 
 
 def outcomes(read: Callable[[int], Judged], cases: int) -> Iterator[tuple[int, Outcome]]:

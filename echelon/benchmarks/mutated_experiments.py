@@ -10,13 +10,11 @@ import os
 import re
 import shutil
 import tempfile
-from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from echelon.benchmarks import Figure, Say
-from echelon.benchmarks._in_children import MOST_BYTES, MOST_S, Judged, Outcome, outcomes, within_limits
+from echelon.benchmarks._in_children import MOST_BYTES, MOST_S, Judged, Outcome, Tally, tallied, within_limits
 from echelon.cases import mutations
 from echelon.experiment import schema, yaml_file
 from echelon.places import EXPERIMENTS
@@ -25,8 +23,6 @@ from echelonflow.scheduling import policies
 
 CASES_OF_A_REPEAT = 2_000
 """Of either kind: the 5 repeats of `echelon bench` make 10,000."""
-SLOW_S = 2.0
-"""What took longer is worth a line."""
 KINDS = ("structured", "byte-level")
 FOREIGN = re.compile(
     r"pydantic|ruamel|msgspec|Input should|NoneType|Traceback|KeyError|ValueError|TypeError|AttributeError|object is not|"
@@ -52,18 +48,6 @@ faults:
   - {fault: slowdown, host: h2, factor: 2, at: 500 ms}
 """
 """What no shipped experiment has."""
-
-
-@dataclass
-class Tally:
-    """What became of the cases of one kind."""
-
-    cases: int = 0
-    good: int = 0
-    longest_s: float = 0.0
-    most_bytes: int = 0
-    faults: Counter[str] = field(default_factory=Counter)
-    """"traceback", "time", "memory", "words" and "form"; how often."""
 
 
 def run(repeat: int, say: Say) -> list[Figure]:
@@ -129,24 +113,7 @@ def measured(seeds: Seeds, kind: str, cases: int, say: Say) -> Tally:
     def read(number: int) -> Judged:
         return _read(seeds.folder / f"case-{os.getpid()}.yaml", seeds.case(kind, number))
 
-    tally = Tally()
-    for seed, outcome in outcomes(read, cases):
-        _count(tally, kind, seed, outcome, say)
-        if tally.cases % 1_000 == 0:
-            say(f"{kind}: {tally.cases:,} of {cases:,}")
-    return tally
-
-
-def _count(tally: Tally, kind: str, seed: int, outcome: Outcome, say: Say) -> None:
-    tally.cases += 1
-    tally.good += outcome.good
-    if outcome.took_s > max(tally.longest_s, SLOW_S):
-        say(f"{kind} {seed}: took {outcome.took_s:.1f} s, the longest so far")
-    tally.longest_s = max(tally.longest_s, outcome.took_s)
-    tally.most_bytes = max(tally.most_bytes, outcome.memory_bytes)
-    if outcome.fault:
-        tally.faults[outcome.fault] += 1
-        say(f"{kind} {seed}: {outcome.fault}: {outcome.words}")
+    return tallied(read, kind, cases, say)
 
 
 def read_case(path: Path, content: bytes) -> Outcome:

@@ -13,14 +13,12 @@ import math
 import os
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from echelon.benchmarks import Figure, Say
-from echelon.benchmarks._in_children import MOST_BYTES, MOST_S, Judged, Outcome, outcomes
+from echelon.benchmarks._in_children import MOST_BYTES, MOST_S, Judged, Tally, tallied
 from echelon.cases.damage import copy_raw, damage
 from echelon.experiment import schema
 from echelon.places import EXPERIMENTS
@@ -57,18 +55,6 @@ jobs:
   - {name: q, paradigm: data-parallel, ranks: 2, layers: 3, forward: 1 s, backward: 1 s, parameter: 1 s of link}
 policies: [fair, echelonflow]
 """
-
-
-@dataclass
-class Tally:
-    """What became of the cases of one kind."""
-
-    cases: int = 0
-    valid: int = 0
-    longest_s: float = 0.0
-    most_bytes: int = 0
-    faults: Counter[str] = field(default_factory=Counter)
-    """"traceback", "time", "memory", "words" and "wrong"; how often."""
 
 
 def run(repeat: int, say: Say) -> list[Figure]:
@@ -117,7 +103,7 @@ def _valid(kind: str, file: Path, parent: Path) -> Path:
 def figures_of(kind: str, tally: Tally) -> list[Figure]:
     """The figures of one kind of folders."""
     what = f"{tally.cases:,} {kind} run folders"
-    share = f"0 ({tally.valid / max(tally.cases, 1):.0%} are valid all the same)"
+    share = f"0 ({tally.good / max(tally.cases, 1):.0%} are valid all the same)"
     stuck = tally.faults["time"] + tally.faults["memory"]
     most = f"{tally.longest_s:.1f} s, {tally.most_bytes / 1e6:.0f} MB"
     faults = tally.faults["traceback"] + tally.faults["words"]
@@ -130,14 +116,9 @@ def figures_of(kind: str, tally: Tally) -> list[Figure]:
 
 def measured(source: Path, kind: str, cases: int, say: Say, *, sealed_again: bool = False) -> Tally:
     """Damage and analyse copies of `source`, seeds 0 to `cases` - 1."""
-    tally = Tally()
     with tempfile.TemporaryDirectory(prefix="echelon-copies-") as name:
         cases_of = Cases(_raw_only(source, Path(name) / "raw"), Path(name), sealed_again=sealed_again)
-        for seed, outcome in outcomes(cases_of.judge, cases):
-            _count(tally, kind, seed, outcome, say)
-            if tally.cases % 500 == 0:
-                say(f"{kind}: {tally.cases:,} of {cases:,}")
-    return tally
+        return tallied(cases_of.judge, kind, cases, say)
 
 
 def _raw_only(source: Path, target: Path) -> Path:
@@ -147,16 +128,6 @@ def _raw_only(source: Path, target: Path) -> Path:
         if path.name not in RAW:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     return target
-
-
-def _count(tally: Tally, kind: str, seed: int, outcome: Outcome, say: Say) -> None:
-    tally.cases += 1
-    tally.valid += outcome.good
-    tally.longest_s = max(tally.longest_s, outcome.took_s)
-    tally.most_bytes = max(tally.most_bytes, outcome.memory_bytes)
-    if outcome.fault:
-        tally.faults[outcome.fault] += 1
-        say(f"{kind} {seed}: {outcome.fault}: {outcome.words}")
 
 
 class Cases:

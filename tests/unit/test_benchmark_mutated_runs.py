@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from echelon.benchmarks import mutated_runs
-from echelon.benchmarks._in_children import within_limits
+from echelon.benchmarks._in_children import Tally, within_limits
 from echelon.benchmarks.mutated_runs import Cases, difference, figures_of, tables
 from echelon.experiment import schema
 from echelon.places import EXPERIMENTS
@@ -90,7 +90,7 @@ def test_tables_are_compared_to_a_thousandth(folders, tmp_path):
 
 
 def test_a_fault_misses_the_figure():
-    tally = mutated_runs.Tally(cases=10)
+    tally = Tally(cases=10)
     assert [figure.ok for figure in figures_of("fluid", tally)] == [True, True, True]
     tally.faults["wrong"] += 1
     tally.faults["time"] += 1

@@ -8,7 +8,8 @@ import pytest
 
 from echelon.benchmarks import _in_children
 from echelon.benchmarks import mutated_experiments as benchmark
-from echelon.benchmarks.mutated_experiments import KINDS, Seeds, Tally, figures_of, measured, read_case
+from echelon.benchmarks._in_children import Tally
+from echelon.benchmarks.mutated_experiments import KINDS, Seeds, figures_of, measured, read_case
 from echelon.cases import mutations
 
 CASES = 60
