@@ -174,7 +174,7 @@ class Coordinator:
         if switch is None:
             return self._tell("fault", f"a switch with datapath id {datapath_id} connected; the network has none such")
         self._peers.connect_switch(switch)
-        flow_rules = [] if self._run is None else self._run.books.rules_on(switch)
+        flow_rules = [] if self._run is None else self._run.books.rules.on(switch)
         return [ResetSwitch(switch, (*self.fabric.base_rules(switch), *flow_rules), keep=self._keep_rules)]
 
     def _switch_lost(self, datapath_id: int) -> list[Instruction]:
@@ -351,7 +351,7 @@ class Coordinator:
         run, self._run = self._run, None
         if run is None:
             return []
-        return [*self._removable(run.books.remove_rules()), CloseLog(), *self._close(run.session.policies)]
+        return [*self._removable(run.books.rules.take_back_all()), CloseLog(), *self._close(run.session.policies)]
 
     def _close(self, used: Iterable[Policy]) -> list[Instruction]:
         """Only those with a process of their own hold anything; that of the standing run is used again."""

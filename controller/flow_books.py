@@ -12,14 +12,15 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from controller.enforcers import ENFORCERS, Treatment
 from controller.fabric import Fabric
+from controller.in_flight import FlowInFlight, Pending
 from controller.instructions import InstallRules, Instruction, LogDecision, Question, SendTo
-from controller.rules import LAST_DATA_PORT, Rule
+from controller.rule_book import RuleBook
+from controller.rules import LAST_DATA_PORT
 from controller.told_again import ToldAgain
 from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats
@@ -47,56 +48,13 @@ from echelonflow.wire.rest import FlowStatus, GroupStatus
 MOST_DECLARED, MOST_IN_FLIGHT = 1_000_000, 200_000
 """Flows, of all clients."""
 MOST_WITHDRAWN = 10_000
-TRIGGERS_NAMED = 8
-"""A decision's log entry names so many of the events that led to it, and counts the others."""
 SHORTEST_VALIDITY_S = 1e-3
 """An allocation is not asked for again sooner than this after it was made, unless something happens."""
-
-
 _DATA_MARKS = frozenset(map(dscp_of_class, DATA_CLASSES))
 
 
-@dataclass(slots=True)
-class FlowInFlight:
-    """A released flow: who sends it, what is in force for it, and how far it should be.
-
-    Reports are some 50 ms old, so bytes sent are extrapolated at the rate allocated since the last report
-    or decision. Any report replaces the estimate, also by less.
-    """
-
-    client: int
-    known_s: float
-    known_bytes: float = 0.0
-    rate_Bps: float = 0.0
-    treatment: Treatment | None = None
-
-    def sent_bytes(self, now_s: float) -> float:
-        """Estimate at `now_s`; may exceed the flow's size, which the caller knows."""
-        return self.known_bytes + self.rate_Bps * max(now_s - self.known_s, 0.0)
-
-
-@dataclass(slots=True)
-class Pending:
-    """Events that no decision was made on yet: the first of them by name, the others counted."""
-
-    named: list[str] = field(default_factory=list)
-    count: int = 0
-
-    def add(self, trigger: str) -> None:
-        self.count += 1
-        if len(self.named) < TRIGGERS_NAMED:
-            self.named.append(trigger)
-
-    def words(self) -> str:
-        """What a decision's log entry says of them."""
-        if not self.count:
-            return "expiry"
-        more = self.count - len(self.named)
-        return ", ".join(self.named) + (f", and {more} more" if more else "")
-
-
 class FlowBooks:
-    """Books between `Begin` and `End`; every method raises InputError, unchanged, for events that do not fit.
+    """Books between `Begin` and `End`; `rules` has what switches know of them. Every method raises InputError, unchanged, for events that do not fit.
 
     `connected` are the names of the switches that are connected now: it changes as they come and go. `clock` (seconds)
     measures how long decisions take, `number` gives each question a number of its own.
@@ -105,15 +63,13 @@ class FlowBooks:
     def __init__(
         self, fabric: Fabric, connected: AbstractSet[str], clock: Callable[[], float], number: Callable[[], int]
     ) -> None:
-        self._fabric = fabric
-        self._connected = connected
         self._clock = clock
         self._state = SchedulerState(fabric.network)
         self._flows: dict[FlowKey, FlowInFlight] = {}
         self._finished: dict[tuple[str, str], int] = {}
         """Of each flow the last iteration that finished: one number, however long the run stands."""
         self._connections: dict[tuple[str, int, str, int], tuple[str, str]] = {}
-        self._marks: dict[tuple[str, str], int] = {}
+        self.rules = RuleBook(fabric, connected, self._state.declaration)
         self._declarers: dict[str, int] = {}
         self._withdrawn: dict[str, None] = {}
         """Jobs that have gone with the client that declared them, the latest of them: others may not know yet."""
@@ -232,7 +188,7 @@ class FlowBooks:
         flow.known_bytes = float(max(message.sent_bytes, 0))
         if message.dscp is not None:
             flow.treatment = Treatment(message.dscp)
-            self._marks[message.job, message.flow] = message.dscp
+            self.rules.note((message.job, message.flow), message.dscp)
         return []
 
     def _told_again(self, key: FlowKey, client: int) -> list[Instruction]:
@@ -294,8 +250,7 @@ class FlowBooks:
         jobs = jobs & self._declarers.keys()
         if not jobs:
             return []
-        gone = [(job, name) for job, name in self._marks if job in jobs]
-        instructions = self._take_back(gone)
+        instructions = self.rules.take_back(jobs)
         for job in jobs:
             self._state.withdraw(job)
             del self._declarers[job]
@@ -304,7 +259,7 @@ class FlowBooks:
         self._connections = {ends: flow for ends, flow in self._connections.items() if flow[0] not in jobs}
         self._again.forget(jobs)
         self.note(f"withdraw {', '.join(sorted(jobs))}")
-        return instructions
+        return list(instructions)
 
     # Decisions
 
@@ -349,7 +304,7 @@ class FlowBooks:
         snapshot, time_s = question.snapshot, question.time_s
         self._expires_s = max(allocation.valid_until_s, time_s + SHORTEST_VALIDITY_S)
         settings = self._enforce(question, allocation, enforcer)
-        instructions = [*self._rule_changes(question.keys), *_messages(settings)]
+        instructions: list[Instruction] = [*self._rule_changes(question.keys), *_messages(settings)]
         record = DecisionRecord(
             time_s=time_s,
             trigger=question.trigger,
@@ -394,42 +349,18 @@ class FlowBooks:
                 settings.append((flow.client, Setting(job, name, iteration, treatment.dscp, treatment.rate_Bps)))
         return settings
 
-    def _rule_changes(self, keys: Sequence[FlowKey]) -> list[Instruction]:
+    def _rule_changes(self, keys: Sequence[FlowKey]) -> list[InstallRules]:
         """Rules whose mark changes. A connection carries its iterations in turn: the first one's mark counts."""
         first: dict[tuple[str, str], int] = {}
         for job, iteration, name in keys:
             if (job, iteration, name) in self._flows:
                 first[job, name] = min(iteration, first.get((job, name), iteration))
-        add: dict[str, list[Rule]] = {}
+        marks = {}
         for (job, name), iteration in first.items():
             treatment = self._flows[job, iteration, name].treatment
-            if treatment is not None and self._marks.get((job, name)) != treatment.dscp:
-                self._marks[job, name] = treatment.dscp
-                self._collect_rules(job, name, self._connected, add)
-        return [InstallRules(switch, add=tuple(rules)) for switch, rules in add.items()]
-
-    def _collect_rules(self, job: str, name: str, connected: AbstractSet[str], rules: dict[str, list[Rule]]) -> None:
-        flow = self._state.declaration(job, name)
-        for switch, rule in self._fabric.flow_rules(flow, self._marks[job, name], connected):
-            rules.setdefault(switch, []).append(rule)
-
-    def rules_on(self, switch: str) -> list[Rule]:
-        """The flow rules that `switch` must have now: for one that comes back."""
-        rules: dict[str, list[Rule]] = {}
-        for job, name in self._marks:
-            self._collect_rules(job, name, {switch}, rules)
-        return rules.get(switch, [])
-
-    def remove_rules(self) -> list[Instruction]:
-        """Take back every rule of the run."""
-        return self._take_back(list(self._marks))
-
-    def _take_back(self, flows: Sequence[tuple[str, str]]) -> list[Instruction]:
-        remove: dict[str, list[Rule]] = {}
-        for job, name in flows:
-            self._collect_rules(job, name, self._connected, remove)
-            del self._marks[job, name]
-        return [InstallRules(switch, remove=tuple(rules)) for switch, rules in remove.items()]
+            if treatment is not None:
+                marks[job, name] = treatment.dscp
+        return self.rules.change(marks)
 
     # Words
 
