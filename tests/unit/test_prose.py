@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST_WORDS = 30
-PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{p.name}" for p in sorted((ROOT / "docs").glob("*.md")))]  # fmt: skip
+PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", *(f"docs/{p.name}" for p in sorted((ROOT / "docs").glob("*.md")))]  # fmt: skip
 PACKAGES = ["echelonflow", "simulator", "controller", "traffic", "testbed", "results", "echelon", "experiments", "tests"]  # fmt: skip
 
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
