@@ -26,8 +26,7 @@ from echelonflow.errors import EXIT_FAILED, EXIT_VALID, EchelonError, InputError
 from echelonflow.files import refusal
 from echelonflow.model.faults import Slowdown, Slowdowns, ended_jobs
 from echelonflow.model.flow_key import FlowKey
-from echelonflow.records.agent_log import AgentLog, Mark, Received, Sent
-from echelonflow.records.agent_log import Computed as ComputedLine
+from echelonflow.records.agent_log import AgentLog
 from echelonflow.records.plan import Plan, read_plan
 from echelonflow.wire import unix_socket
 from echelonflow.wire.declare import DATA_PORT
@@ -36,7 +35,9 @@ from traffic.agent import connections
 from traffic.agent.api import connect
 from traffic.agent.connections import FlowLostError, FlowName
 from traffic.agent.lasting import Callbacks, LastingClient
+from traffic.agent.log_lines import computed_line, received_line, sent_line
 from traffic.agent.plan import check_observable
+from traffic.agent.planned_ends import PlannedEnds
 from traffic.agent.receiver import IncomingFlow, ReceivedFlow
 from traffic.agent.replay import Action, Computed, Replay
 from traffic.agent.sender import ACK_POLL_S, OutgoingFlow, SentFlow
@@ -45,8 +46,6 @@ from traffic.agent.waiting import wait
 CONNECT_TIMEOUT_S = 20.0
 FAREWELL_S = 5.0
 """How long the last messages may take to leave."""
-ENDS_TOGETHER_S = 1.0
-"""How much sooner than planned a connection of a job may be lost that a crash is about to end."""
 FRESH_S = 0.002
 """Progress that was reported no longer ago need not be reported again: where many flows end at once, each would ask."""
 
@@ -68,9 +67,7 @@ class Agent:
             check_observable(job)
         slow = any(isinstance(fault, Slowdown) and fault.host == host for fault in plan.faults)
         self._replay = Replay(jobs, host, Slowdowns(plan.faults, host) if slow else None)
-        self._ending_s = ended_jobs(plan.faults, jobs)
-        """When jobs end by a crash, since the zero."""
-        self._ended: set[str] = set()
+        self._ends = PlannedEnds(ended_jobs(plan.faults, jobs))
         self._iterations = {job.name: job.iterations for job in jobs}
         self._groups = plan.groups
         self._zero_s: float | None = None
@@ -202,7 +199,7 @@ class Agent:
 
     def _next_tick_s(self) -> float:
         now_s = self._clock()
-        tick_s = min(self._progress_due_s, self._client.next_due_s, self._next_end_s())
+        tick_s = min(self._progress_due_s, self._client.next_due_s, self._ends.next_s)
         if any(flow.awaits_acknowledgement for flow in self._active.values()):
             tick_s = min(tick_s, now_s + ACK_POLL_S)
         if self._client.wants_write:
@@ -211,12 +208,13 @@ class Agent:
 
     def _begin(self, zero_s: float) -> None:
         self._zero_s = zero_s
+        self._ends.begin(zero_s)
         self._replay.begin(zero_s)
 
     def _carry_out(self, actions: list[Action]) -> None:
         for action in actions:
             if isinstance(action, Computed):
-                self._records.write(self._computed(action))
+                self._records.write(computed_line(action, self._zero))
                 continue
             name = (action.job, action.flow)
             flow = self._outgoing[name]
@@ -233,7 +231,7 @@ class Agent:
 
     def _apply(self, setting: Setting) -> None:
         flow = self._outgoing.get((setting.job, setting.flow))
-        if setting.job in self._ended:  # said before the coordinator heard of its end
+        if self._ends.has_ended(setting.job):  # said before the coordinator heard of its end
             return
         if flow is None:
             raise RunError(
@@ -256,7 +254,7 @@ class Agent:
     def _tick(self, now_s: float) -> None:
         """Look for ends of flows, and report progress when that is due."""
         self._client.tick(now_s)
-        for job in [job for job in self._ending_s if now_s >= self._end_of(job)]:
+        for job in self._ends.due(now_s):
             self._end_job(job)
         progress_due = now_s >= self._progress_due_s
         for flow in list(self._active.values()):
@@ -284,25 +282,18 @@ class Agent:
         flow = self._outgoing.get((job, name))
         return None if flow is None else flow.state_of(iteration)
 
-    def _end_of(self, job: str) -> float:
-        return math.inf if self._zero_s is None else self._zero_s + self._ending_s[job]
-
-    def _next_end_s(self) -> float:
-        return min((self._end_of(job) for job in self._ending_s), default=math.inf)
-
     def _tolerating_ends(self, action: Callable[[], None]) -> None:
         """Do something; a connection that is lost by a planned crash ends its job, and nothing else."""
         try:
             action()
         except FlowLostError as lost:
-            if lost.job not in self._ending_s or self._clock() < self._end_of(lost.job) - ENDS_TOGETHER_S:
+            if not self._ends.explain_loss(lost.job, self._clock()):
                 raise
             self._end_job(lost.job)
 
     def _end_job(self, job: str) -> None:
         """A host of the job has crashed: drop all of it here."""
-        del self._ending_s[job]
-        self._ended.add(job)
+        self._ends.note(job)
         self._replay.end_job(job)
         for name, outgoing in [(n, flow) for n, flow in self._outgoing.items() if n[0] == job]:
             self._handlers.pop(outgoing.fileno(), None)
@@ -329,7 +320,7 @@ class Agent:
 
     def _on_acknowledged(self, flow: OutgoingFlow, sent: SentFlow, now_s: float) -> None:
         name = flow.declaration.flow
-        self._records.write(self._sent(flow.job, name, sent, now_s))
+        self._records.write(sent_line(flow.job, name, sent, now_s, self._zero))
         if flow.active is None:
             del self._active[flow.job, name]
         else:
@@ -341,49 +332,13 @@ class Agent:
         self._refresh_progress()
         self._client.finish(flow.job, name, received.iteration, received.finish_s)
         self._client.flush()
-        self._records.write(self._received(flow.job, name, received))
+        self._records.write(received_line(flow.job, name, received, self._zero))
         self._carry_out(self._replay.arrived(flow.job, received.iteration, name, received.finish_s))
 
-    def _computed(self, action: Computed) -> ComputedLine:
-        step = action.step
-        return ComputedLine(
-            job=action.job,
-            iteration=action.iteration,
-            step=step.name,
-            kind=step.kind,
-            rank=step.rank,
-            start_s=self._since_zero(action.start_s),
-            finish_s=self._since_zero(action.finish_s),
-            late_s=round(action.finish_s - action.due_s, 9),
-        )
-
-    def _sent(self, job: str, flow: str, sent: SentFlow, acked_s: float) -> Sent:
-        assert sent.start_s is not None  # it has been acknowledged
-        return Sent(
-            job=job,
-            iteration=sent.iteration,
-            flow=flow,
-            release_s=self._since_zero(sent.release_s),
-            start_s=self._since_zero(sent.start_s),
-            acked_s=self._since_zero(acked_s),
-            sent_bytes=sent.written_bytes,
-            retransmissions=sent.retransmissions,
-            marks=tuple(Mark(self._since_zero(time_s), dscp, rate) for time_s, dscp, rate in sent.marks),
-        )
-
-    def _received(self, job: str, flow: str, received: ReceivedFlow) -> Received:
-        return Received(
-            job=job,
-            iteration=received.iteration,
-            flow=flow,
-            first_s=self._since_zero(received.first_s),
-            finish_s=self._since_zero(received.finish_s),
-            received_bytes=received.received_bytes,
-        )
-
-    def _since_zero(self, time_s: float) -> float:
+    @property
+    def _zero(self) -> float:
         assert self._zero_s is not None  # nothing is computed or sent before the start
-        return round(time_s - self._zero_s, 9)
+        return self._zero_s
 
     def _say_farewell(self) -> None:
         """Send what is left and read what has crossed it, so that closing does not look like a failure."""
