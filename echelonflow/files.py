@@ -49,12 +49,13 @@ def writing(path: Path, *, durable: bool = False) -> Iterator[IO[bytes]]:
     Where `durable`, it is on the disk before it has its name, which outlasts even a loss of power. Raises StorageError,
     naming `path`, where the machine refuses.
     """
+    _refuse_link_of_others(path)
     if path.exists() and not path.is_file():  # such as /dev/stdout, which nothing may replace
         with path.open("wb") as file:
             yield file
         return
     # The file behind a link is replaced, not the link.
-    with _aside(path.resolve(), lambda part: part.open("wb"), durable=durable) as file:
+    with _aside(path.resolve(), _made_anew, durable=durable) as file:
         yield file
 
 
@@ -68,6 +69,12 @@ def write_private(path: Path, content: bytes) -> None:
     """Write a file for this user alone, whatever the umask (StorageError as `writing`)."""
     with _aside(path, _made_private, durable=False) as file:
         file.write(content)
+
+
+def _made_anew(part: Path) -> IO[bytes]:
+    """A file that is not there yet: a link that somebody has laid under its name is not followed."""
+    part.unlink(missing_ok=True)
+    return part.open("xb")
 
 
 def _made_private(part: Path) -> IO[bytes]:
@@ -95,6 +102,12 @@ def _aside(path: Path, opened: Callable[[Path], IO[bytes]], *, durable: bool) ->
     finally:
         with contextlib.suppress(OSError):  # there only where the block failed
             part.unlink(missing_ok=True)
+
+
+def _refuse_link_of_others(path: Path) -> None:
+    """StorageError where root would write through a link that another user has laid: it may lead anywhere."""
+    if os.geteuid() == 0 and path.is_symlink() and path.lstat().st_uid != 0:
+        raise StorageError("is a link of another user's, and root writes through none: remove it", path, errno.EPERM)
 
 
 class Appended:

@@ -75,7 +75,7 @@ def report(folder: Annotated[Path, typer.Argument(help="Folder of an earlier run
     from results.folder import analyse
     from results.report.table import summary_table
 
-    ownership.stop_being_root(folder)
+    ownership.become_owner(folder)
     with ownership.to_caller(folder):
         summary = analyse(folder)
     typer.echo(summary_table(summary))

@@ -9,6 +9,7 @@ import typer
 
 from echelonflow.errors import EXIT_FAILED, InputError
 from echelonflow.records.folder import RunFiles
+from echelonflow.records.plain_files import check_plain
 
 
 def replay(
@@ -38,6 +39,7 @@ def replay(
 
 def _recorded(folder: Path) -> list[RunFiles]:
     """The runs whose events were recorded (InputError where there is none)."""
+    check_plain(folder)
     runs = [RunFiles(folder), *(RunFiles(raw) for raw in sorted((folder / "raw").glob("*")))]
     parts = [part for run in runs for part in (run, *run.restarts())]
     found = [files for files in parts if files.events.exists()]

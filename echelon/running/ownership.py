@@ -1,6 +1,7 @@
 """Under sudo, results belong to the user who called it, and what needs no root does without.
 
-sudo says who called it (SUDO_UID, SUDO_GID). Without it, or called by root, nothing here does anything.
+sudo says who called it (SUDO_UID, SUDO_GID). Without it, or called by root, only run folders of other users matter here:
+root does not write there.
 """
 
 from __future__ import annotations
@@ -15,17 +16,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import echelonflow
+from echelonflow.errors import InputError
 from echelonflow.records.folder import RunFolder
 
 _PACKAGES = Path(echelonflow.__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
-class Caller:
-    """The user who called sudo."""
+class User:
+    """The user who called sudo, or to whom a folder belongs."""
 
     uid: int
     gid: int
+
+    @property
+    def name(self) -> str:
+        """Their name; their number where the system does not know them."""
+        return _name(self.uid) or str(self.uid)
 
     @property
     def home(self) -> Path | None:
@@ -36,12 +43,12 @@ class Caller:
             return None
 
 
-def caller() -> Caller | None:
+def caller() -> User | None:
     """Who called sudo; None where this is not root, or root called."""
     uid, gid = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
     if os.geteuid() != 0 or not uid.isdecimal() or not gid.isdecimal() or int(uid) == 0:
         return None
-    return Caller(int(uid), int(gid))
+    return User(int(uid), int(gid))
 
 
 def stop_being_root(folder: Path | None = None) -> bool:
@@ -50,15 +57,51 @@ def stop_being_root(folder: Path | None = None) -> bool:
     Not where the caller could not go on: may not read this program, or not write to `folder` or where it would be made.
     """
     found = caller()
-    if found is None:
-        return False
+    return found is not None and _become(found, folder)
+
+
+def become_owner(folder: Path) -> None:
+    """Become, for good, the user to whom the run folder belongs that is to be read and written; a caller comes first.
+
+    InputError where that user may not read this program, or where every user may write there.
+    """
+    owner = None if stop_being_root(folder) else _owner_among_strangers(folder)
+    if owner is None or not _become(owner, folder):
+        check_not_others(folder)
+
+
+def check_not_others(folder: Path) -> None:
+    """InputError where we are root and others may write to the run folder: they could lay links under root's hands."""
+    owner = _owner_among_strangers(folder)
+    if owner is not None:
+        raise InputError(
+            f"{folder}: belongs to the user {owner.name}, and root does not write there; use a copy or another folder"
+        )
+    if os.geteuid() == 0 and folder.is_dir() and folder.stat().st_mode & stat.S_IWOTH:
+        raise InputError(
+            f"{folder}: every user may write there, so root does not; take that right away: chmod o-w {folder}"
+        )
+
+
+def _owner_among_strangers(folder: Path) -> User | None:
+    """To whom `folder` belongs, where we are root, and that is neither root nor who called sudo."""
+    if os.geteuid() != 0 or not folder.is_dir():
+        return None
+    found, called = folder.stat(), caller()
+    if found.st_uid in (0, None if called is None else called.uid):
+        return None
+    return User(found.st_uid, found.st_gid)
+
+
+def _become(user: User, folder: Path | None) -> bool:
+    """Become `user` for good, if they could go on; whether that is so."""
     written = None if folder is None else _existing(folder)
-    name = _name(found.uid)
-    groups = os.getgrouplist(name, found.gid) if name else [found.gid]
+    name = _name(user.uid)
+    groups = os.getgrouplist(name, user.gid) if name else [user.gid]
     before = os.getgroups()
     os.setgroups(groups)
-    os.setegid(found.gid)
-    os.seteuid(found.uid)
+    os.setegid(user.gid)
+    os.seteuid(user.uid)
     able = all(_may(path, os.R_OK | os.X_OK) for path in (_PACKAGES, Path(sys.prefix)))
     able = able and (written is None or _may(written, os.W_OK | os.X_OK))
     os.seteuid(0)
@@ -66,10 +109,10 @@ def stop_being_root(folder: Path | None = None) -> bool:
     if not able:
         os.setgroups(before)
         return False
-    os.setgid(found.gid)  # for root: the real, the effective and the saved one
-    os.setuid(found.uid)
-    if found.home is not None:  # where caches are kept
-        os.environ["HOME"] = str(found.home)
+    os.setgid(user.gid)  # for root: the real, the effective and the saved one
+    os.setuid(user.uid)
+    if user.home is not None:  # where caches are kept
+        os.environ["HOME"] = str(user.home)
     return True
 
 
@@ -104,7 +147,7 @@ def _is_for_results(path: Path) -> bool:
     return RunFolder(path).manifest.exists() or not any(path.iterdir())
 
 
-def give_all(path: Path, to: Caller) -> None:
+def give_all(path: Path, to: User) -> None:
     """Give `path`, and all that is in it, to somebody, as far as it is root's. Links are not followed."""
     for folder, _, names, here in os.fwalk(path, topdown=False, follow_symlinks=False):
         for name in names:
@@ -113,7 +156,7 @@ def give_all(path: Path, to: Caller) -> None:
     _give(path, to)
 
 
-def _give(path: str | Path, to: Caller, here: int | None = None) -> None:
+def _give(path: str | Path, to: User, here: int | None = None) -> None:
     """One file or folder; `here` is the open folder that a relative one is in. A file of two names is left alone."""
     with contextlib.suppress(OSError):
         found = os.stat(path, dir_fd=here, follow_symlinks=False)
@@ -121,7 +164,7 @@ def _give(path: str | Path, to: Caller, here: int | None = None) -> None:
             os.chown(path, to.uid, to.gid, dir_fd=here, follow_symlinks=False)
 
 
-def _give_caches(to: Caller) -> None:
+def _give_caches(to: User) -> None:
     """Byte code and compiled loops, where whoever owns the sources is the caller."""
     if _PACKAGES.stat().st_uid != to.uid:
         return

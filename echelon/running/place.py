@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
+from echelon.running import ownership
 from echelonflow.errors import InputError
 from echelonflow.files import PART
 from echelonflow.records.folder import RunFolder
 
 RUNS = Path("results/runs")
 _MOST_NAMES = 10_000
+_MODE = 0o755
+"""Of a run folder that is made: nobody else writes there, whatever the umask."""
 
 
 @contextlib.contextmanager
@@ -38,7 +41,7 @@ def _new_folder(parent: Path, name: str) -> Path:
         folder = parent / (f"{stamp}-{name}" if number == 1 else f"{stamp}-{name}-{number}")
         try:
             parent.mkdir(parents=True, exist_ok=True)
-            folder.mkdir()
+            folder.mkdir(_MODE)
         except FileExistsError:
             continue
         except OSError as error:
@@ -57,12 +60,13 @@ def opened(root: Path, *, again: bool = False) -> Iterator[RunFolder]:
     """
     found = root.exists()
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        root.mkdir(_MODE, parents=True, exist_ok=True)
         held = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise _cannot_be_made(root, error) from None
     try:
         _hold(held, root)
+        ownership.check_not_others(root)
         if not again and any(not path.match(f".*{PART}") for path in root.iterdir()):
             raise InputError(
                 f"{root} exists and is not empty; name another folder with --out, or go on there with --resume"

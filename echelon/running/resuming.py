@@ -22,6 +22,7 @@ from echelonflow.records.decisions import read_decisions
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import Manifest, read_manifest
 from echelonflow.records.outcome import RunOutcome, read_outcome
+from echelonflow.records.plain_files import check_plain
 from echelonflow.records.plan import read_plan
 from echelonflow.records.seal import broken, seal_or_none
 
@@ -46,6 +47,7 @@ def begun(root: Path, given: Experiment | None = None) -> Begun:
     """
     if not RunFolder(root).manifest.exists():
         raise InputError(f"{root}: no experiment was begun there (it has no manifest.json); begin it without --resume")
+    check_plain(root)
     earlier = read_manifest(RunFolder(root).manifest)
     experiment = given or _rebuilt(root, earlier)
     now = manifest(experiment, earlier.backend, {})

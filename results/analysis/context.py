@@ -15,6 +15,7 @@ from echelonflow.records.calibration import Calibration, read_calibration
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import Manifest, read_manifest
 from echelonflow.records.network_file import read_network
+from echelonflow.records.plain_files import check_plain
 from echelonflow.records.run_record import RunRecord
 from echelonflow.records.runs import load_runs, save_runs
 from echelonflow.records.seal import broken, read_seal
@@ -92,8 +93,9 @@ class Context:
 def open_folder(root: Path, predictions: Mapping[str, RunRecord] | None = None) -> Context:
     """What the runs in `root` share; `predictions` are kept there, in place of what was.
 
-    InputError where the manifest cannot be read: without it nothing says what the rest is.
+    InputError where the manifest cannot be read: without it nothing says what the rest is. So, too, where there are links.
     """
+    check_plain(root)
     files = RunFolder(root)
     manifest = read_manifest(files.manifest)
     try:

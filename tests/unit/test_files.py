@@ -69,6 +69,27 @@ def test_the_file_behind_a_link_is_replaced(tmp_path):
     assert (tmp_path / "a.txt").read_text() == "after"
 
 
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root's files are worth a link, and only root can lay one as another"
+)
+def test_root_writes_through_no_link_that_another_user_laid(tmp_path):
+    write_whole(tmp_path / "a.txt", "before")
+    (tmp_path / "link").symlink_to("a.txt")
+    os.chown(tmp_path / "link", 54321, 54321, follow_symlinks=False)
+    with pytest.raises(StorageError, match="link: is a link of another user's"):
+        write_whole(tmp_path / "link", "after")
+    assert (tmp_path / "a.txt").read_text() == "before"
+
+
+def test_a_link_under_the_temporary_name_is_not_followed(tmp_path):
+    (tmp_path / "victim").write_text("before")
+    (tmp_path / f".a.txt.{os.getpid()}.part").symlink_to("victim")
+    write_whole(tmp_path / "a.txt", "after")
+    assert (tmp_path / "victim").read_text() == "before"
+    assert not (tmp_path / "a.txt").is_symlink()
+    assert (tmp_path / "a.txt").read_text() == "after"
+
+
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
 def test_a_log_on_a_full_disk_says_which(tmp_path):
     link = tmp_path / "h1.jsonl"

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from echelon.running import capacity, ownership
+from echelon.running import capacity, ownership, place
+from echelonflow.errors import InputError
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 
@@ -98,7 +99,7 @@ def test_folders_that_hold_other_things_stay_whose_they_are(under_sudo, tmp_path
 
 def test_capacities_are_remembered_for_the_user_who_measured_them(under_sudo, monkeypatch, tmp_path):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(ownership.Caller, "home", property(lambda _: tmp_path))
+    monkeypatch.setattr(ownership.User, "home", property(lambda _: tmp_path))
     for _ in range(2):  # the second time the file is there
         with ownership.to_caller(capacity.store(), ours=True):
             capacity.remember([capacity.Capacity("single-switch", 4, 1e8)], capacity.store())
@@ -127,3 +128,37 @@ def test_where_the_user_may_not_write_root_does_and_gives_it_away(home):
     done = sudo(home, "run", "e.yaml", "--backend", "fluid", "--out", "out")
     assert done.returncode == 0, done.stderr
     assert set(owners(home / "out").values()) == {SOMEBODY}
+
+
+@pytest.mark.slow
+def test_root_reports_on_a_strangers_folder_as_that_stranger(home):
+    def as_root(*arguments):
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-m", "echelon.cli", *map(str, arguments)]
+        return subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, check=False)
+
+    assert sudo(home, "run", "e.yaml", "--backend", "fluid", "--out", "out").returncode == 0
+    assert as_root("report", "out").returncode == 0
+    assert set(owners(home / "out").values()) == {SOMEBODY}
+    done = as_root("run", "--resume", "out")
+    assert done.returncode == 2
+    assert f"belongs to the user {SOMEBODY}, and root does not write there" in done.stderr
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_root_runs_nothing_in_folders_that_others_may_write(tmp_path, again):
+    out = tmp_path / "out"
+    out.mkdir()
+    out.chmod(0o757)
+    with pytest.raises(InputError, match="every user may write there"), place.opened(out, again=again):
+        pass
+    os.chown(out, SOMEBODY, SOMEBODY)
+    out.chmod(0o755)
+    with pytest.raises(InputError, match=f"belongs to the user {SOMEBODY}"), place.opened(out, again=again):
+        pass
+
+
+def test_who_called_sudo_is_no_stranger(under_sudo, tmp_path):
+    os.chown(tmp_path, SOMEBODY, SOMEBODY)
+    with place.opened(tmp_path) as folder:
+        assert folder.root == tmp_path
