@@ -107,7 +107,7 @@ def _aside(path: Path, opened: Callable[[Path], IO[bytes]], *, durable: bool) ->
 def _refuse_link_of_others(path: Path) -> None:
     """StorageError where root would write through a link that another user has laid: it may lead anywhere."""
     if os.geteuid() == 0 and path.is_symlink() and path.lstat().st_uid != 0:
-        raise StorageError("is a link of another user's, and root writes through none: remove it", path, errno.EPERM)
+        raise StorageError("is a link of another user's, and root writes through none: remove it", path)
 
 
 class Appended:
