@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -185,6 +186,9 @@ def main() -> None:
     except OSError as error:
         _complain(refusal(error))
         code = EXIT_FAILED
+    except subprocess.CalledProcessError as error:
+        _complain(_failed_program(error))
+        code = EXIT_FAILED
     except MemoryError:
         _complain("there is not enough memory for this; end other programs, or make the experiment smaller")
         code = EXIT_FAILED
@@ -194,6 +198,15 @@ def main() -> None:
         _complain_of_usage(error)
         code = EXIT_BAD_INPUT
     sys.exit(code)
+
+
+def _failed_program(error: subprocess.CalledProcessError) -> str:
+    """One line of a program that the testbed started and could not do without."""
+    how = f"was killed (signal {-error.returncode})" if error.returncode < 0 else f"ended with {error.returncode}"
+    name = error.cmd if isinstance(error.cmd, str) else error.cmd[0]
+    told = error.stderr.decode(errors="replace") if isinstance(error.stderr, bytes) else error.stderr or ""
+    last = told.strip().splitlines()[-1:]
+    return ": ".join([f"the program {name} {how}", *last]) + "; `echelon doctor` says what this machine lacks"
 
 
 def _complain(words: str) -> None:

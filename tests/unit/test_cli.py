@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from echelon.cli.main import main
+from echelonflow.errors import EXIT_FAILED
 from tests.unit.test_experiments import GOOD, YAML
 
 
@@ -72,3 +74,14 @@ def test_the_version_names_what_results_depend_on():
     assert done.returncode == 0
     assert done.stdout.startswith("echelon ")
     assert "numpy" in done.stdout
+
+
+def test_a_program_of_the_testbed_that_is_killed_is_named_in_one_line(monkeypatch, capsys):
+    def killed(**_):
+        raise subprocess.CalledProcessError(-9, ["ovsdb-tool", "create"], stderr=b"first\nlast words\n")
+
+    monkeypatch.setattr("echelon.cli.main.app", killed)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == EXIT_FAILED
+    assert capsys.readouterr().err.startswith("echelon: the program ovsdb-tool was killed (signal 9): last words; ")

@@ -64,3 +64,8 @@ def test_one_that_is_killed_every_time_is_not_taken_for_a_lack_of_the_machine(mo
     _killed_at_first(monkeypatch, preflight.TRIES)
     with pytest.raises(RunError, match=r"was killed 3 times \(signal 9\)"):
         preflight._queues()
+
+
+def test_a_switch_that_does_not_say_its_version_has_an_unknown_one(monkeypatch):
+    _killed_at_first(monkeypatch, 1)
+    assert preflight.openvswitch.version() == "unknown"
