@@ -20,26 +20,11 @@ def controller_argv(
     *,
     keep_rules: bool = False,
 ) -> list[str]:
-    """The command that starts the controller; arguments as those of `controller_options`.
+    """The command that starts the controller (see `echelon controller --help`). REST is served on rest.sock beside `socket`.
 
-    With `keep_rules` it follows one that was killed in a run: switches go on by that one's rules.
-    """
-    options = controller_options(framework, network, socket, log_file, listen, tokens)
-    return module_argv("controller.main", *options, *(["--keep-rules"] if keep_rules else []))
-
-
-def controller_options(
-    framework: str,
-    network: Path | None,
-    socket: Path,
-    log_file: Path | None = None,
-    listen: str | None = None,
-    tokens: Path | None = None,
-) -> list[str]:
-    """Options of the controller (see `echelon controller --help`).
-
-    `listen` is ADDRESS:PORT for switches; by default the loopback address and `CONTROLLER_PORT`. Without
-    `network` the controller learns. `tokens` is a file of what clients must show (`echelonflow.records.tokens_file`). REST is served on rest.sock beside `socket`.
+    `listen` is ADDRESS:PORT for switches; by default the loopback address and `CONTROLLER_PORT`. Without `network` the
+    controller learns. `tokens` is a file of what clients must show (`echelonflow.records.tokens_file`). With `keep_rules`
+    it follows one that was killed in a run: switches go on by that one's rules.
     """
     options = ["--framework", framework, "--socket", str(socket)]
     options += ["--learn"] if network is None else ["--network", str(network)]
@@ -48,4 +33,6 @@ def controller_options(
         options += ["--log-file", str(log_file)]
     if tokens is not None:
         options += ["--tokens", str(tokens)]
-    return options
+    if keep_rules:
+        options.append("--keep-rules")
+    return module_argv("controller.main", *options)

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from controller.deadline import deadline
-from controller.launch import controller_argv, controller_options
+from controller.launch import controller_argv
 from controller.main import main
 from echelonflow.errors import PolicyError
 from echelonflow.model import topologies
@@ -105,7 +105,7 @@ def test_serves_faults_losses_and_logs_and_ends_on_sigterm(network_file, free_po
 
 def test_a_bad_network_file_is_one_message_and_exit_2(tmp_path, capsys):
     path = tmp_path / "network.json"
-    arguments = controller_options("ryu", path, tmp_path / "c.sock")
+    arguments = ["--network", str(path), "--socket", str(tmp_path / "c.sock")]
     assert main(arguments) == 2
     assert "No such file" in capsys.readouterr().err
     for text, words in (("{", "is not JSON"), ("[]", "is not a JSON object"), ('{"name": "x"}', "hosts")):
