@@ -20,7 +20,7 @@ from echelonflow.errors import InputError, StorageError
 from echelonflow.files import write_whole
 from echelonflow.model.units import format_duration, format_size
 from echelonflow.tables import text_table
-from traffic.workloads.schema_faults import faults_of
+from traffic.workloads.schema_faults import in_a_line
 
 SCHEMA: Final = "echelon-profile"
 VERSION: Final = 2
@@ -190,8 +190,7 @@ def read(path: Path) -> Profile:
     try:
         return Profile.model_validate_json(text)
     except ValidationError as error:
-        faults = faults_of(error)
-        raise InputError(f"profile {path} is not an {SCHEMA} of version {VERSION}: {'; '.join(faults[:5])}") from None
+        raise InputError(f"profile {path} is not an {SCHEMA} of version {VERSION}: {in_a_line(error)}") from None
 
 
 def write(path: Path, profile: Profile) -> None:

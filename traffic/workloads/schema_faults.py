@@ -39,14 +39,22 @@ _KINDS = (
 )
 _BARE = frozenset({"missing", "extra_forbidden", "value_error", "json_invalid", "too_short", "too_long"})
 """Kinds of faults that are said without the value."""
+_MOST_SAID = 5
 
 
-def faults_of(error: ValidationError) -> list[str]:
+def _faults_of(error: ValidationError) -> list[str]:
     """Every fault as "place: what is wrong", the place being one such as steps.2.after."""
-    return [f"{place_of(each['loc'])}: {_words(each)}" for each in error.errors(include_url=False)]
+    return [f"{_place_of(each['loc'])}: {_words(each)}" for each in error.errors(include_url=False)]
 
 
-def place_of(parts: Sequence[int | str]) -> str:
+def in_a_line(error: ValidationError) -> str:
+    """The first of all faults, and how many more there are."""
+    faults = _faults_of(error)
+    more = f" (and {len(faults) - _MOST_SAID} more)" if len(faults) > _MOST_SAID else ""
+    return "; ".join(faults[:_MOST_SAID]) + more
+
+
+def _place_of(parts: Sequence[int | str]) -> str:
     """A place in a file's keys and lists; names come from the file, whatever is in them."""
     return ".".join(str(part)[:40] if str(part).isprintable() else repr(part)[:40] for part in parts) or "file"
 

@@ -21,11 +21,10 @@ from traffic.workloads.formats._iteration import MAX_STEPS
 from traffic.workloads.formats._job_schema import EchelonJob, PlacedJob
 from traffic.workloads.formats._layers import only
 from traffic.workloads.formats._report import Imported, Report
-from traffic.workloads.schema_faults import faults_of
+from traffic.workloads.schema_faults import in_a_line
 
 SUMMARY = "a job file of this project (docs/job.schema.json)"
 LOOKS_LIKE = re.compile(rb'\s*\{\s*"schema"\s*:\s*"echelon-job"')
-_MOST_FAULTS = 5
 
 
 def read(paths: Sequence[Path]) -> Imported:
@@ -58,6 +57,4 @@ def _check(path: Path, model: type[BaseModel], data: Any) -> None:
     try:
         model.model_validate(data)
     except ValidationError as error:
-        faults = faults_of(error)
-        more = f" (and {len(faults) - _MOST_FAULTS} more)" if len(faults) > _MOST_FAULTS else ""
-        raise InputError(f"{path}: is no echelon-job of version 1: {'; '.join(faults[:_MOST_FAULTS])}{more}") from None
+        raise InputError(f"{path}: is no echelon-job of version 1: {in_a_line(error)}") from None
