@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from echelon.cli.options import Policies
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_VALID, InputError
 from echelonflow.model.units import format_rate, format_size
 
@@ -17,13 +18,7 @@ if TYPE_CHECKING:
 
 def check(
     files: Annotated[list[Path], typer.Argument(help="Experiment files (YAML), as for `echelon run`.")],
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Policy with options, e.g. 'coflow(grouping=group)', or a policy file, e.g. ./mine.py, which is code: see "
-            "SECURITY.md. Repeatable; replaces the file's."
-        ),
-    ] = None,
+    policy: Policies = None,
 ) -> None:
     """Read experiments, build what they describe, and say what would be run; nothing is started.
 

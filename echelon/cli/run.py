@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from echelon.cli import interrupts
+from echelon.cli.options import Policies
 from echelon.running import ownership, place
 from echelonflow.errors import (
     EXIT_BAD_INPUT,
@@ -31,13 +32,7 @@ def run(
     files: Annotated[
         list[Path] | None, typer.Argument(help="Experiment files (YAML), run one after the other.", show_default=False)
     ] = None,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Policy with options, e.g. 'coflow(grouping=group)', or a policy file, e.g. ./mine.py, which is code: see "
-            "SECURITY.md. Repeatable; replaces the file's."
-        ),
-    ] = None,
+    policy: Policies = None,
     repeat: Annotated[int | None, typer.Option(min=1, help="Runs of each policy; replaces the file's.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of all random choices.")] = None,
     out: Annotated[
