@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import re
 import resource
 import time
 import traceback
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from echelon.benchmarks import Say
+from echelon.benchmarks._own_process import memory_bytes
 
 MOST_S = 10.0
 MOST_BYTES = 1 << 30
@@ -95,7 +95,7 @@ def outcomes(read: Callable[[int], Judged], cases: int) -> Iterator[tuple[int, O
 def within_limits(read: Callable[[int], Judged], number: int) -> Outcome:
     """One case in this process, measured."""
     _forget_peak()
-    before_bytes, started_s = _size_bytes("VmRSS"), time.monotonic()
+    before_bytes, started_s = memory_bytes("VmRSS"), time.monotonic()
     try:
         fault, words, good = read(number)
     except MemoryError:
@@ -105,10 +105,10 @@ def within_limits(read: Callable[[int], Judged], number: int) -> Outcome:
         fault, good = "traceback", False
         words = f"{type(error).__name__}: {str(error)[:200]} ({where.filename}:{where.lineno})"
     took_s = time.monotonic() - started_s
-    memory_bytes = max(_size_bytes("VmHWM") - before_bytes, 0)
+    most_bytes = max(memory_bytes("VmHWM") - before_bytes, 0)
     if not fault and took_s > MOST_S:
         fault, words = "time", f"took {took_s:.1f} s"
-    return Outcome(fault, words, good, took_s, memory_bytes)
+    return Outcome(fault, words, good, took_s, most_bytes)
 
 
 class _Lane:
@@ -173,19 +173,12 @@ class _Lane:
 
 def _read_all(read: Callable[[int], Judged], numbers: Sequence[int], pipe: Connection) -> None:
     """In a child: read the cases, within limits."""
-    base_bytes = _size_bytes("VmSize")
+    base_bytes = memory_bytes("VmSize")
     resource.setrlimit(resource.RLIMIT_AS, (base_bytes + MOST_BYTES, resource.RLIM_INFINITY))
     for number in numbers:
         pipe.send(within_limits(read, number))
     pipe.close()
     os._exit(0)  # nothing of the parent's is to be tidied up here
-
-
-def _size_bytes(name: str) -> int:
-    """A size in memory of this process, by its name in /proc/self/status."""
-    status = Path("/proc/self/status").read_text()
-    match = re.search(rf"^{name}:\s+(\d+) kB", status, re.MULTILINE)
-    return int(match[1]) * 1024 if match else 0
 
 
 def _forget_peak() -> None:

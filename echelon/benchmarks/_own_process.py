@@ -54,11 +54,14 @@ def _with_peak(
     measure: Callable[..., tuple[float, str]], arguments: tuple[object, ...]
 ) -> tuple[tuple[float, str], float]:
     found = measure(*arguments)
-    return found, _peak_GB()
+    return found, memory_bytes("VmHWM") / 1e9
 
 
-def _peak_GB() -> float:
-    """The most memory that this process has had. Not getrusage: that counts what its parent had when it began."""
+def memory_bytes(kind: str) -> int:
+    """Memory of this process, of a kind in /proc/self/status such as VmHWM, the most that it has had.
+
+    Not getrusage: that counts what its parent had when it began.
+    """
     status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
-    kilobytes = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
-    return int(kilobytes) * _BYTES_OF_KB / 1e9
+    kilobytes = next(line.split()[1] for line in status.splitlines() if line.startswith(f"{kind}:"))
+    return int(kilobytes) * _BYTES_OF_KB

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import statistics
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 from controller import client
 from controller.launch import controller_argv
 from echelon.benchmarks import Figure, Say
+from echelon.benchmarks._ports import unused_port
 from echelonflow.errors import RunError
 from echelonflow.wire import unix_socket
 from echelonflow.wire.line import Kind, Line
@@ -208,10 +208,8 @@ def serving() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
         (folder / "hosts.json").write_text(json.dumps({"rate": "1 Gbit/s", "hosts": HOSTS}))
-        with socket.create_server(("127.0.0.1", 0)) as found:
-            port = found.getsockname()[1]
         control = folder / "control.sock"
-        argv = controller_argv("ryu", None, control, folder / "log", f"127.0.0.1:{port}")
+        argv = controller_argv("ryu", None, control, folder / "log", f"127.0.0.1:{unused_port()}")
         process = subprocess.Popen([*argv, "--hosts", str(folder / "hosts.json")])
         try:
             yield control

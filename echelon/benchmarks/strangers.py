@@ -27,6 +27,7 @@ import msgspec
 from controller import client
 from controller.launch import controller_argv
 from echelon.benchmarks import Figure, Say
+from echelon.benchmarks._ports import unused_port
 from echelon.cases.broken_messages import Broken
 from echelon.places import DOCS
 from echelonflow.errors import EchelonError, RunError
@@ -108,10 +109,7 @@ def serving() -> Iterator[Controller]:
         write_whole(folder / "hosts.json", msgspec.json.encode({"rate": "1 Gbit/s", "hosts": HOSTS}))
         tokens = make_tokens(HOSTS)
         write_tokens(folder / "tokens.json", tokens)
-        ports = []
-        for _ in range(2):
-            with socket.create_server(("127.0.0.1", 0)) as found:
-                ports.append(found.getsockname()[1])
+        ports = [unused_port() for _ in range(2)]
         argv = controller_argv(
             "ryu", None, folder / "control.sock", folder / "log", f"127.0.0.1:{ports[0]}", folder / "tokens.json"
         )
