@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from tabulate import SEPARATING_LINE, DataRow, Line, TableFormat, tabulate
 
+from echelonflow.printable import printable
+
 _TERMINAL = TableFormat(
     lineabove=None,
     linebelowheader=Line("", "-", "  ", ""),
@@ -20,6 +22,7 @@ _TERMINAL = TableFormat(
 
 def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, align: str = "l") -> str:
     """`rows` of text in columns under a head and a line, aligned as for `markdown_table`."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     # The head goes in as a row: as a head it would be given two more columns than its text needs.
     return tabulate(
         [head, SEPARATING_LINE, *rows], tablefmt=_TERMINAL, colalign=_align(head, align), disable_numparse=True

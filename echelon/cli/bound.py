@@ -94,11 +94,11 @@ def study(
     left = store.collect(data, sections, float("inf") if limit is None else limit, say, keep=keep, workers=workers)
     measured = store.load(data)
     if left:
-        typer.echo(f"{left} cases are left; run again to go on")
+        say(f"{left} cases are left; run again to go on")
     if left and document.fewest(measured, sections) < document.LEAST_CASES:
         raise typer.Exit(EXIT_VALID)
     for path in document.write(docs, measured, sections):
-        typer.echo(f"written: {path}")
+        say(f"written: {path}")
 
 
 def register(app: typer.Typer) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from echelon.cli.options import Policies
+from echelon.cli.saying import say
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_VALID, InputError
 from echelonflow.model.units import format_rate, format_size
 
@@ -32,12 +33,12 @@ def check(
         try:
             experiment = schema.load(path, {"policies": policy} if policy else None)
         except InputError as error:
-            typer.echo(f"echelon: {error}", err=True)
+            say(f"echelon: {error}", err=True)
             worst = EXIT_BAD_INPUT
             continue
-        typer.echo(f"{path}: can be run")
+        say(f"{path}: can be run")
         for line in _described(experiment):
-            typer.echo(f"  {line}")
+            say(f"  {line}")
     raise typer.Exit(worst)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from echelon.cli.saying import say
 from echelonflow.errors import InputError, RunError
 from echelonflow.records.folder import RunFolder
 
@@ -31,7 +32,7 @@ def status(at: Where = None, as_json: Annotated[bool, typer.Option("--json", hel
         typer.echo(encoded(found).decode().rstrip())
         return
     for name, value in builtins(found).items():
-        typer.echo(f"{name:20} {json.dumps(value) if isinstance(value, (dict, list)) else value}")
+        say(f"{name:20} {json.dumps(value) if isinstance(value, (dict, list)) else value}")
 
 
 def policy(
@@ -48,7 +49,7 @@ def policy(
     from controller import client
 
     found = client.set_policy(find_socket(at), name, enforcer)
-    typer.echo(f"in force: {found.policy} (enforced by {found.enforcer})")
+    say(f"in force: {found.policy} (enforced by {found.enforcer})")
 
 
 def controller(context: typer.Context) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from echelon.cli.saying import say
 from echelonflow.errors import InputError
 from echelonflow.options import pairs
 
@@ -36,7 +37,7 @@ def convert(
     from traffic.workloads import formats
 
     if list_formats:
-        typer.echo(describe_formats())
+        say(describe_formats())
         return
     if schema:
         typer.echo(json.dumps(formats.job_schema(), indent=1))
@@ -49,9 +50,9 @@ def convert(
     write = formats.write_job if to == "job" else formats.write_chakra
     written = write(imported.dag, out)
     for line in imported.report.lines():
-        typer.echo(line)
+        say(line)
     more = f" and {len(written) - 1} more" if len(written) > 1 else ""
-    typer.echo(f"written  {written[0]}{more}")
+    say(f"written  {written[0]}{more}")
 
 
 def describe_formats() -> str:

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as ProgressBar
 
 from echelon.experiment.schema import Experiment
+from echelonflow.printable import printable
 from echelonflow.records.progress import (
     Analysing,
     Broke,
@@ -95,14 +96,15 @@ class Display:
         words = _WORDS[type(report)].format(**{**known, **msgspec.structs.asdict(report)})
         if now is not None and isinstance(report, Running | IterationBegun):
             self._bar.update(self._task, total=now.of, completed=now.run, left=_left(now))
-        self._bar.update(self._task, description=f"{self._experiment.name}: {words}")
+        self._bar.update(self._task, description=printable(f"{self._experiment.name}: {words}"))
         if self._verbose or isinstance(report, _ALWAYS_SAID):
             self._say(words)
 
     def _say(self, words: str) -> None:
         at = f"[{time.monotonic() - self._started_s:6.1f} s]"
         with contextlib.suppress(OSError):  # nobody reads it any more, and the experiment goes on
-            self._console.print(f"{at} {self._experiment.name}: {words}", highlight=False, markup=False, soft_wrap=True)
+            line = printable(f"{at} {self._experiment.name}: {words}")
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _left(now: Running) -> str:

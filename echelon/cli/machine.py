@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from echelon.cli.saying import say
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_VALID, InputError
 from echelonflow.model.units import format_rate
 
@@ -23,17 +24,17 @@ def doctor() -> None:
 
     found = preflight.checks()
     for check in found:
-        typer.echo(f"{'ok  ' if check.ok else 'LACK'}  {check.name:20} {check.detail}")
+        say(f"{'ok  ' if check.ok else 'LACK'}  {check.name:20} {check.detail}")
         if not check.ok:
-            typer.echo(f"      {'':20} remedy: {check.remedy}")
+            say(f"      {'':20} remedy: {check.remedy}")
     facts = preflight.machine_facts() if found[0].ok else {}
     for name, value in facts.items():
-        typer.echo(f"      {name:28} {', '.join(map(str, value)) if isinstance(value, list) else value}")
-    typer.echo(f"      {'processors free now':28} {load.free_share():.0%}")
+        say(f"      {name:28} {', '.join(map(str, value)) if isinstance(value, list) else value}")
+    say(f"      {'processors free now':28} {load.free_share():.0%}")
     for known in capacity.recall(capacity.store()):
-        typer.echo(f"      carries ({known.topology}, {known.hosts} hosts): {format_rate(known.rate_bps)} a host")
+        say(f"      carries ({known.topology}, {known.hosts} hosts): {format_rate(known.rate_bps)} a host")
     able = all(check.ok for check in found)
-    typer.echo("this machine can emulate" if able else "this machine cannot emulate; `--backend fluid` works")
+    say("this machine can emulate" if able else "this machine cannot emulate; `--backend fluid` works")
     raise typer.Exit(EXIT_VALID if able else EXIT_BAD_INPUT)
 
 
@@ -51,9 +52,9 @@ def clean(
     for leftover in found:
         if not dry_run:
             cleanup.remove(leftover)
-        typer.echo(f"{'would remove' if dry_run else 'removed'} {leftover.what}")
+        say(f"{'would remove' if dry_run else 'removed'} {leftover.what}")
     if not found:
-        typer.echo("nothing is left over")
+        say("nothing is left over")
 
 
 def capacity(
@@ -74,13 +75,13 @@ def capacity(
     found = []
     for name in topology or ["single-switch", "leaf-spine"]:
         for count in hosts or [4, 16]:
-            found.append(capacity_trials.find(name, count, lambda words: typer.echo(f"  {words}")))
-            typer.echo(f"{name}, {count} hosts: {format_rate(found[-1].rate_bps)} a host")
+            found.append(capacity_trials.find(name, count, lambda words: say(f"  {words}")))
+            say(f"{name}, {count} hosts: {format_rate(found[-1].rate_bps)} a host")
     if all(c.rate_bps == 0 for c in found):
         raise InputError("no rate that was tried was carried; see `echelon doctor` for what this machine lacks")
     with ownership.to_caller(capacities.store(), ours=True):
         capacities.remember(found, capacities.store())
-    typer.echo(f"remembered in {capacities.store()}")
+    say(f"remembered in {capacities.store()}")
 
 
 def register(app: typer.Typer) -> None:

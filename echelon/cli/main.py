@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from echelon.cli import bound, check, controller, convert, machine, replay, run
+from echelon.cli.saying import say
 from echelon.cli.usage import usage_fault
 from echelon.running import ownership
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, EchelonError, InputError
@@ -79,8 +80,8 @@ def report(folder: Annotated[Path, typer.Argument(help="Folder of an earlier run
     ownership.become_owner(folder)
     with ownership.to_caller(folder):
         summary = analyse(folder)
-    typer.echo(summary_table(summary))
-    typer.echo(f"\nreport: {folder / 'report.html'}")
+    say(summary_table(summary))
+    say(f"\nreport: {folder / 'report.html'}")
     raise typer.Exit(exit_code(folder, summary))
 
 
@@ -91,9 +92,9 @@ def policies() -> None:
 
     for name in roster.names():
         policy = roster.load(name)
-        typer.echo(f"{name:14} {policy.summary} [enforced by {policy.enforcer}]")
+        say(f"{name:14} {policy.summary} [enforced by {policy.enforcer}]")
         for option, values in roster.options_of(name).items():
-            typer.echo(f"{'':14}   {option}={values}")
+            say(f"{'':14}   {option}={values}")
 
 
 @app.command()
@@ -121,7 +122,7 @@ def profile(
     from traffic.workloads import profile as profiles
 
     if show:
-        typer.echo(profiles.show(profiles.read(find_profile(model))))
+        say(profiles.show(profiles.read(find_profile(model))))
         return
     from traffic.workloads.profiler import DISTURBED_SHARE, measure
 
@@ -140,11 +141,11 @@ def profile(
         whole=whole,
     )
     profiles.write(target, found)
-    typer.echo(profiles.show(found))
-    typer.echo(f"\nwritten: {target}")
+    say(profiles.show(found))
+    say(f"\nwritten: {target}")
     share = found.provenance.others_share
     if share is not None and share > DISTURBED_SHARE:
-        typer.echo(
+        say(
             f"others took up to {share:.0%} of the CPUs in every try, so times are too long; "
             "measure again on a machine that is left alone",
             err=True,
@@ -211,9 +212,9 @@ def _failed_program(error: subprocess.CalledProcessError) -> str:
 
 def _complain(words: str) -> None:
     with contextlib.suppress(OSError):  # of a terminal that has gone
-        print(f"echelon: {words}", file=sys.stderr, flush=True)
+        say(f"echelon: {words}", err=True)
 
 
 def _complain_of_usage(error: Exception) -> None:
     with contextlib.suppress(OSError):
-        print(usage_fault(error, sys.argv[1:]), file=sys.stderr, flush=True)
+        say(usage_fault(error, sys.argv[1:]), err=True)

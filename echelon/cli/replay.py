@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from echelon.cli.saying import say
 from echelonflow.errors import EXIT_FAILED, InputError
 from echelonflow.records.folder import RunFiles
 from echelonflow.records.plain_files import check_plain
@@ -32,7 +33,7 @@ def replay(
         same = same and found is None
         words = f"{len(replayed.decisions)} decisions, all equal" if found is None else f"differs: {found}"
         cut = "" if replayed.complete else f" (of {len(recorded)}: its controller was killed)"
-        typer.echo(f"{_name(files)}: {words}{cut}")
+        say(f"{_name(files)}: {words}{cut}")
     if not same:
         raise typer.Exit(EXIT_FAILED)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,6 +11,7 @@ from rich.console import Console
 
 from echelon.cli import interrupts
 from echelon.cli.options import Policies
+from echelon.cli.saying import say
 from echelon.running import ownership, place
 from echelonflow.errors import (
     EXIT_BAD_INPUT,
@@ -127,7 +127,7 @@ def _run(
     except EchelonError as error:
         if experiment is last:
             raise
-        print(f"echelon: {error}", file=sys.stderr)
+        say(f"echelon: {error}", err=True)
         return error.exit_code
     return code
 
@@ -150,10 +150,10 @@ def _show(root: Path, code: int, summary: Summary, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"folder": str(root), **to_json(summary)}))
         return
-    typer.echo(summary_table(summary))
-    typer.echo(f"\nreport: {root / 'report.html'}")
+    say(summary_table(summary))
+    say(f"\nreport: {root / 'report.html'}")
     if code in (EXIT_FAILED, EXIT_INTERRUPTED):
-        typer.echo(f"to go on: echelon run --resume {root}")
+        say(f"to go on: echelon run --resume {root}")
 
 
 def worst(codes: list[int]) -> int:

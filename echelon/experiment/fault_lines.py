@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from echelonflow.errors import InputError
+from echelonflow.printable import printable
 
 Made = TypeVar("Made")
 LineOf = Callable[[str], int | None]
@@ -48,7 +49,7 @@ def refusal(path: Path, faults: Sequence[str], line_of: LineOf = no_line) -> Inp
 def _with_line(path: Path, fault: str, line_of: LineOf) -> str:
     line = line_of(_where(fault))
     # A user's text may hold what would begin another line, or paint the terminal.
-    fault = "".join(each if each.isprintable() else repr(each)[1:-1] for each in fault)
+    fault = printable(fault)
     return f"{path}: {fault}" if line is None else f"{path}:{line}: {fault}"
 
 

@@ -126,6 +126,9 @@ def open_folder(root: Path, predictions: Mapping[str, RunRecord] | None = None) 
 
 
 def _check(manifest: Manifest) -> None:
+    names = (manifest.name, *manifest.policies, *(job.name for job in manifest.jobs))
+    if not all(name.isprintable() for name in names):
+        raise InputError("a name of an experiment, policy or job holds characters that cannot be printed")
     if not manifest.policies or len(set(manifest.policies)) != len(manifest.policies):
         raise InputError("policies: names none, or one twice")
     if not 0 < manifest.repeats * len(manifest.policies) <= _MOST_RUNS:

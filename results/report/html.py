@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -134,8 +135,8 @@ def _network(manifest: Manifest) -> str | None:
 
 
 def _command(manifest: Manifest) -> str:
-    """The command that repeats the experiment."""
-    policies = " ".join(f"--policy '{policy}'" for policy in manifest.policies)
+    """The command that repeats the experiment, to be copied into a shell: the folder may be another's."""
+    policies = " ".join(f"--policy {shlex.quote(policy)}" for policy in manifest.policies)
     backend = " --backend fluid" if manifest.backend == "fluid" else ""
     file = manifest.experiment_file or f"{manifest.name}.yaml"
-    return f"echelon run {file} {policies} --repeat {manifest.repeats} --seed {manifest.seed}{backend}"
+    return f"echelon run {shlex.quote(file)} {policies} --repeat {manifest.repeats} --seed {manifest.seed}{backend}"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from echelonflow.printable import printable
 from echelonflow.tables import text_table
 from results.analysis.coflows import FIGURES, CoflowResult
 from results.analysis.statistics import Estimate
@@ -147,7 +148,7 @@ def _table(columns: Sequence[PrintedColumn[Row]], rows: Sequence[Row], align: st
 def summary_table(summary: Summary) -> str:
     """All results of an experiment in lines of text, with the verdict below them."""
     simulated = summary.backend == "fluid"
-    title = f"{summary.name}{' (simulated)' if simulated else ''}:"
+    title = f"{printable(summary.name)}{' (simulated)' if simulated else ''}:"
     if summary.coflows:
         lines = [_table(COFLOW_COLUMNS, summary.coflows, align="l")]
         lines.append(
@@ -165,7 +166,7 @@ def summary_table(summary: Summary) -> str:
         if swapped:
             lines += ["policies swapped in mid-run, which count for neither:", _table(SWAP_COLUMNS, swapped, "llrl")]
     if not summary.valid:
-        lines += ["verdict: INVALID", *(f"  - {reason}" for reason in summary.reasons)]
+        lines += ["verdict: INVALID", *(f"  - {printable(reason)}" for reason in summary.reasons)]
     else:
         lines.append(f"verdict: {'simulated' if simulated else 'valid'}")
     return "\n".join([title, *lines])
