@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from echelonflow.errors import InputError, RunError
-from testbed import world
+from testbed import processes, world
 
 DATAPATHS = ("auto", "kernel", "userspace")
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
@@ -148,7 +148,7 @@ class PrivateOpenVSwitch:
                 stderr=early,
             )
         self._daemons[name] = daemon
-        self._stack.callback(_end, daemon)
+        self._stack.callback(processes.end, daemon, END_LIMIT_S)
 
     def _wait(self, name: str, socket_path: Path) -> None:
         deadline_s = time.monotonic() + START_LIMIT_S
@@ -156,12 +156,3 @@ class PrivateOpenVSwitch:
             if self._daemons[name].poll() is not None or time.monotonic() > deadline_s:
                 raise RunError(f"{name} did not start; see {self.log_dir / name}.log")
             time.sleep(0.005)
-
-
-def _end(daemon: subprocess.Popen[bytes]) -> None:
-    daemon.terminate()
-    try:
-        daemon.wait(END_LIMIT_S)
-    except subprocess.TimeoutExpired:
-        daemon.kill()
-        daemon.wait()

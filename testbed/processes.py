@@ -29,6 +29,12 @@ def alive(pid: int) -> bool:
         return False
 
 
+def end(process: subprocess.Popen[Any], limit_s: float) -> None:
+    """Ask a process to end, and kill it where it has not after `limit_s`."""
+    process.terminate()
+    end_within([process], limit_s)
+
+
 def end_within(processes: Iterable[subprocess.Popen[Any]], limit_s: float) -> list[subprocess.Popen[Any]]:
     """Wait until all have ended, for `limit_s` in all; kill those that are left, and return them."""
     deadline_s = time.monotonic() + limit_s

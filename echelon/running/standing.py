@@ -17,6 +17,7 @@ from echelonflow.records.network_file import write_network
 from echelonflow.records.tokens_file import RUNNER, make_tokens, write_tokens
 from echelonflow.scheduling.own_policy.process import LONGEST_LOAD_S
 from echelonflow.wire.messages import Begin
+from testbed import processes
 from testbed.mininet_network import EmulatedNetwork
 from testbed.openvswitch import PrivateOpenVSwitch
 
@@ -24,6 +25,8 @@ BEGIN_LIMIT_S = LONGEST_LOAD_S + 10.0
 """For a run to begin, which loads its policy: a user's takes a process."""
 START_LIMIT_S = 60.0
 """For the controller and the switches to be there, on a machine that is slow and has compiled nothing yet."""
+END_LIMIT_S = 3.0
+"""For the controller to end when it is asked to."""
 
 
 class WorldError(RunError):
@@ -66,7 +69,7 @@ class Standing:
     def end_controller(self) -> None:
         """End the line to the controller, and the controller in order."""
         self.line.close()
-        _end(self.controller)
+        processes.end(self.controller, END_LIMIT_S)
 
     def start_controller(self, limit_s: float, resume: Begin | None = None) -> None:
         """Start a controller in place of one that was killed; with `resume` in mid-run, which it then knows of.
@@ -103,15 +106,6 @@ def _start_controller(folder: RunFolder, framework: str, *, keep_rules: bool = F
         return subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(3.0)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
 @contextlib.contextmanager
 def standing(folder: RunFolder, assignment: Assignment) -> Iterator[Standing]:
     """Open vSwitch, controller and network, connected to each other."""
@@ -122,7 +116,7 @@ def standing(folder: RunFolder, assignment: Assignment) -> Iterator[Standing]:
         stack.callback(folder.tokens.unlink, missing_ok=True)
         write_tokens(folder.tokens, tokens)
         controller = _start_controller(folder, assignment.framework)
-        stack.callback(_end, controller)
+        stack.callback(processes.end, controller, END_LIMIT_S)
         ovs = stack.enter_context(PrivateOpenVSwitch(folder.root, folder.logs, assignment.datapath, assignment.tso))
         net = stack.enter_context(EmulatedNetwork(network, ovs, congestion_control=assignment.congestion_control))
         line = CoordinatorLine(

@@ -31,6 +31,12 @@ def named(what: Sequence[str]) -> str:
     return ", ".join(what[:NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
 
 
+def first_of(what: list[str]) -> list[str]:
+    """The first of many findings, and as the last one how many more there are."""
+    more = len(what) - NAMED_AT_MOST
+    return what[:NAMED_AT_MOST] + ([f"{more} more"] if more > 0 else [])
+
+
 def check_size(jobs: Sequence[Job]) -> None:
     """InputError where the jobs have more steps, over all iterations, than any run has."""
     steps = sum(job.iterations * len(job.dag.steps) for job in jobs)

@@ -15,7 +15,7 @@ from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.outcome import RunOutcome
 from echelonflow.records.run_record import FlowRecord, RunRecord
 from echelonflow.wire.classes import CONTROL_CLASS, class_of_dscp
-from results.analysis.asked import NAMED_AT_MOST, Asked, missing_computes, words_of
+from results.analysis.asked import NAMED_AT_MOST, Asked, first_of, missing_computes, words_of
 from results.analysis.packets import FlowPackets
 from results.analysis.passing import WaitedFor
 from results.analysis.planned import jobs_ended
@@ -281,8 +281,7 @@ def _early(flows: Sequence[FlowRecord], packets: Mapping[FlowKey, FlowPackets]) 
             wrong.append(f"{name} left {f.release_s - seen.start_s:.3f} s before it was released")
         elif seen.came_s is not None and seen.came_s < seen.start_s - CLOCKS_AGREE_S:
             wrong.append(f"{name} came {seen.start_s - seen.came_s:.3f} s before it had left")
-    more = len(wrong) - NAMED_AT_MOST
-    return wrong[:NAMED_AT_MOST] + ([f"{more} more"] if more > 0 else [])
+    return first_of(wrong)
 
 
 def _wrong_bytes(flows: Sequence[FlowRecord], packets: Mapping[FlowKey, FlowPackets]) -> list[str]:
@@ -297,6 +296,5 @@ def _wrong_bytes(flows: Sequence[FlowRecord], packets: Mapping[FlowKey, FlowPack
                 counts["in packets at the source"] = seen.source_bytes
         if any(count != f.size_bytes for count in counts.values()):
             told = ", ".join(f"{count} {what}" for what, count in counts.items())
-            wrong.append(f"{f.job}/{f.flow} of iteration {f.iteration}: {f.size_bytes} bytes asked for, {told}")
-    more = len(wrong) - NAMED_AT_MOST
-    return wrong[:NAMED_AT_MOST] + ([f"{more} more"] if more > 0 else [])
+            wrong.append(f"{words_of((f.job, f.iteration, f.flow))}: {f.size_bytes} bytes asked for, {told}")
+    return first_of(wrong)
