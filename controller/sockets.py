@@ -36,13 +36,13 @@ def listening_socket(path: Path, mode: int = OWNER_ONLY) -> Iterator[Any]:
         try:
             if path.is_socket() and not unix_socket.answers(path):
                 path.unlink()
-            # Nobody's from the moment it is there; nobody can connect either before it listens.
-            inherited = os.umask(0o777)
+            # Its mode from the moment it is there: a chmod of the path could be led to another file by a link.
+            os.fchmod(listening.fileno(), mode)  # Linux takes the mode from here, whatever the folder's default is
+            inherited = os.umask(0o777 & ~mode)
             try:
                 listening.bind(address)
             finally:
                 os.umask(inherited)
-            path.chmod(mode)
             listening.listen(BACKLOG)
         except OSError as error:
             raise RunError(f"socket {path}: {error.strerror or error}; does another controller serve there?") from error

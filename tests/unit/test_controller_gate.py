@@ -123,17 +123,24 @@ def test_the_mode_of_a_socket_does_not_depend_on_the_umask(tmp_path, umask, mode
         os.umask(before)
 
 
-def test_a_socket_is_nobodys_until_its_mode_is_set(tmp_path, monkeypatch):
-    """Between bind and chmod a socket of the umask's mode would let others in."""
-    modes = []
-    monkeypatch.setattr("pathlib.Path.chmod", lambda path, _: modes.append(stat.S_IMODE(path.stat().st_mode)))
-    before = os.umask(0)
-    try:
-        with listening_socket(tmp_path / "x.sock"):
-            pass
-    finally:
-        os.umask(before)
-    assert modes == [0]
+def test_a_socket_has_its_mode_from_the_first_and_no_other_file_gets_it(tmp_path, monkeypatch):
+    """Who may write to the folder could put a link in the socket's place before its path is given a mode."""
+    (tmp_path / "secret").touch(mode=0o600)
+    modes, unlink = [], os.unlink
+    bind = socket.socket.bind
+
+    class Swapped(socket.socket):
+        def bind(self, address):
+            bind(self, address)
+            modes.append(stat.S_IMODE((tmp_path / "x.sock").stat().st_mode))
+            unlink(tmp_path / "x.sock")
+            (tmp_path / "x.sock").symlink_to("secret")
+
+    monkeypatch.setattr("controller.sockets.socket.socket", Swapped)
+    with listening_socket(tmp_path / "x.sock", 0o666):
+        pass
+    assert modes == [0o666]
+    assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
 
 
 def test_a_folder_that_is_not_there_is_one_message(tmp_path):
