@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO
@@ -55,7 +55,7 @@ def writing(path: Path, *, durable: bool = False) -> Iterator[IO[bytes]]:
             yield file
         return
     # The file behind a link is replaced, not the link.
-    with _aside(path.resolve(), _made_anew, durable=durable) as file:
+    with _aside(path.resolve(), durable=durable) as file:
         yield file
 
 
@@ -67,31 +67,17 @@ def write_whole(path: Path, content: bytes | str, *, durable: bool = False) -> N
 
 def write_private(path: Path, content: bytes) -> None:
     """Write a file for this user alone, whatever the umask (StorageError as `writing`)."""
-    with _aside(path, _made_private, durable=False) as file:
+    with _aside(path, private=True) as file:
         file.write(content)
 
 
-def _made_anew(part: Path) -> IO[bytes]:
-    """A file that is not there yet: a link that somebody has laid under its name is not followed."""
-    part.unlink(missing_ok=True)
-    return part.open("xb")
-
-
-def _made_private(part: Path) -> IO[bytes]:
-    """A file that is made anew, and never through a link that somebody has laid there."""
-    part.unlink(missing_ok=True)
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, PRIVATE_MODE)
-    os.fchmod(descriptor, PRIVATE_MODE)
-    return os.fdopen(descriptor, "wb")
-
-
 @contextlib.contextmanager
-def _aside(path: Path, opened: Callable[[Path], IO[bytes]], *, durable: bool) -> Iterator[IO[bytes]]:
-    """A file of another name, made by `opened`, which is moved to `path` when the block ends well."""
+def _aside(path: Path, *, durable: bool = False, private: bool = False) -> Iterator[IO[bytes]]:
+    """A file of another name, which is moved to `path` when the block ends well."""
     # A name of its own: two processes that write the same file at once must not write into each other's.
     part = path.with_name(f".{path.name[:100]}.{os.getpid()}{PART}")
     try:
-        with opened(part) as file:
+        with _made_anew(part, private=private) as file:
             yield file
             file.flush()
             if durable:
@@ -102,6 +88,15 @@ def _aside(path: Path, opened: Callable[[Path], IO[bytes]], *, durable: bool) ->
     finally:
         with contextlib.suppress(OSError):  # there only where the block failed
             part.unlink(missing_ok=True)
+
+
+def _made_anew(part: Path, *, private: bool) -> IO[bytes]:
+    """A file that is not there yet: a link that somebody has laid under its name is not followed."""
+    part.unlink(missing_ok=True)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_MODE if private else 0o666)
+    if private:  # whatever the umask
+        os.fchmod(descriptor, PRIVATE_MODE)
+    return os.fdopen(descriptor, "wb")
 
 
 def _refuse_link_of_others(path: Path) -> None:
