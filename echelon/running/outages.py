@@ -23,7 +23,7 @@ from echelonflow.records.run_record import RunRecord
 
 def too_late(faults: Sequence[Fault], predictions: Mapping[str, RunRecord]) -> list[str]:
     """In words, the planned faults that begin after the predicted end of a run: they will not be seen in it."""
-    ends_s = {policy: max((c.finish_s for c in run.computes), default=0.0) for policy, run in predictions.items()}
+    ends_s = {policy: run.end_s for policy, run in predictions.items()}
     found = []
     for fault in faults:
         over = [policy for policy, end_s in ends_s.items() if fault.at_s >= end_s]

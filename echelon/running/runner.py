@@ -210,9 +210,10 @@ def runs_of(experiment: Experiment, predictions: dict[str, RunRecord]) -> tuple[
         turn = list(experiment.policies)
         random.Random(experiment.seed * 1_000_003 + repeat).shuffle(turn)
         for policy in turn:
-            expected_s = max((c.finish_s for c in predictions[policy].computes), default=0.0)
             label = run_label(labels[policy], repeat)
-            runs.append(AssignedRun(len(runs), policy, label, repeat, experiment.enforcer_of(policy), expected_s))
+            runs.append(
+                AssignedRun(len(runs), policy, label, repeat, experiment.enforcer_of(policy), predictions[policy].end_s)
+            )
     return tuple(runs)
 
 

@@ -86,3 +86,8 @@ class RunRecord:
     decisions: list[DecisionRecord] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
     """What the policy's memory counted, if it has one."""
+
+    @property
+    def end_s(self) -> float:
+        """When its last computation ended; 0 if there is none."""
+        return max((each.finish_s for each in self.computes), default=0.0)

@@ -64,11 +64,10 @@ def _events(shown: ShownRun, first_process: int) -> list[dict[str, Any]]:
         common = {"ph": "i", "s": "p", "name": d.trigger, "cat": "decision", "args": arguments}
         events.append({**common, "pid": process[_DECISIONS], "tid": 0, "ts": d.time_s * 1e6})
     if shown.faults:
-        end_s = max((c.finish_s for c in run.computes), default=0.0)
         pid = first_process + len(process)
         events.append(_name("process_name", pid, 0, f"{title}: planned faults"))
         for lane, fault in enumerate(shown.faults):
-            span_s = (fault.begin_s, max(end_s, fault.begin_s) if fault.end_s is None else fault.end_s)
+            span_s = (fault.begin_s, max(run.end_s, fault.begin_s) if fault.end_s is None else fault.end_s)
             events.append(_span((pid, lane), fault.what, "fault", span_s, {"planned_s": fault.planned_s}))
     events += [_name("thread_name", pid, tid, name) for pid, tid, name in sorted(threads)]
     return events
