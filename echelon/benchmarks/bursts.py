@@ -7,13 +7,13 @@ what the lateness foretells. On a shared machine rounds differ more than bursts 
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
 from echelon.benchmarks import Figure, Say
+from echelonflow.child_process import module_argv
 from echelonflow.errors import RunError
 from testbed import preflight, world
 
@@ -28,7 +28,7 @@ def run(repeat: int, say: Say) -> list[Figure]:
     say(f"{repeat} rounds of {len(BURSTS_S) + 1} measurements")
     with tempfile.TemporaryDirectory(prefix="bench-") as name, world.machine_lock():
         log = Path(name) / "world.log"
-        argv = [sys.executable, "-m", "echelon.benchmarks._bursts_world", name, str(repeat)]
+        argv = module_argv("echelon.benchmarks._bursts_world", name, str(repeat))
         with world.spawn(argv, log) as inside:
             assert inside.stdout is not None
             output = inside.stdout.read()

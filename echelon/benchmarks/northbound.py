@@ -10,7 +10,6 @@ import contextlib
 import json
 import statistics
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -21,6 +20,7 @@ from controller import client
 from controller.launch import controller_argv
 from echelon.benchmarks import Figure, Say
 from echelon.benchmarks._ports import unused_port
+from echelonflow.child_process import module_argv
 from echelonflow.errors import RunError
 from echelonflow.wire import unix_socket
 from echelonflow.wire.line import Kind, Line
@@ -73,7 +73,7 @@ def swaps(times: int) -> Figure:
     preflight.require()
     with tempfile.TemporaryDirectory(prefix="bench-") as name, world.machine_lock():
         folder = Path(name)
-        argv = [sys.executable, "-m", "echelon.benchmarks._northbound_world", str(folder), str(times)]
+        argv = module_argv("echelon.benchmarks._northbound_world", str(folder), str(times))
         with world.spawn(argv, folder / "world.log") as inside:
             assert inside.stdout is not None
             output = inside.stdout.read()

@@ -11,7 +11,6 @@ import multiprocessing
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from typing import Literal
 
 from echelon.benchmarks import Figure, Say
 from echelon.benchmarks.scaling import random_state
+from echelonflow.child_process import module_argv
 from echelonflow.errors import EXIT_INVALID, EXIT_VALID, InputError
 from echelonflow.model import topologies
 from echelonflow.scheduling import kernels, policies
@@ -82,9 +82,9 @@ def _first_run(backend: str, folder: Path, n: int) -> tuple[int, str]:
     """Exit code, and what was said where it is no success."""
     out, cache = folder / f"{backend}-{n}", folder / f"cache-{backend}-{n}"
     cache.mkdir()
-    command = [sys.executable, "-m", "echelon.cli", "run", "own-policy.yaml", "--backend", backend, "--out", str(out)]
+    command = module_argv("echelon.cli", "run", "own-policy.yaml", "--backend", backend, "--out", str(out))
     # Where compiled loops are kept: an empty folder for each run.
-    environment = {"PYTHONPATH": os.pathsep.join(sys.path), **os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
     try:
         done = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
