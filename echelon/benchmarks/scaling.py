@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from echelon.benchmarks import Figure, Say
+from echelonflow.child_process import module_argv
 from echelonflow.errors import RunError
 from echelonflow.model import topologies
 from echelonflow.model.network import Network
@@ -137,7 +138,7 @@ def _decision_ms(state: SchedulerState, policy: policies.Policy, now_s: float) -
 def _in_fresh_process(way: str, samples: int, say: Say) -> dict[str, list[float]]:
     """`measure` where kernels run as `way` says, which a process decides once."""
     environment = {**os.environ, kernels.PLAIN_VARIABLE: "1" if way == "plain" else ""}
-    command = [sys.executable, "-m", __name__, str(samples)]
+    command = module_argv(__name__, str(samples))
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RunError(f"measuring with {way} kernels failed: {done.stderr.strip().rpartition(chr(10))[2]}")
