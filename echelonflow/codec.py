@@ -21,6 +21,8 @@ Upgrade = Callable[[Any, Path], Any]
 """From the data of one version to those of the next; the path is that of the file, for data kept beside it."""
 Record = TypeVar("Record")
 _VERSION_WITHOUT_HEADER = 0
+MOST_BYTES = 1 << 32
+"""Of a file that is read at once. Our largest are far smaller; a file with holes takes no disk, and all memory when read."""
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -99,11 +101,14 @@ class Log(Generic[Record]):
         asked for, they are told instead, and what cannot be read is left out.
         """
         try:
-            complete, _, _ = path.read_bytes().rpartition(b"\n")
+            complete, _, _ = _content(path).rpartition(b"\n")
         except FileNotFoundError:
             return
         except OSError as error:
             _tell(faults, InputError(f"{path}: cannot be read: {error.strerror}"))
+            return
+        except InputError as error:
+            _tell(faults, error)
             return
         lines = complete.splitlines()
         header = _header(lines)
@@ -159,10 +164,17 @@ def convert(data: Any, kind: type[Record], where: str) -> Record:
         raise InputError(f"{where}: {error}") from None
 
 
+def _content(path: Path) -> bytes:
+    """All of the file; InputError where it is longer than any that we write (OSError where it cannot be read)."""
+    if path.stat().st_size > MOST_BYTES:
+        raise InputError(f"{path}: is longer than {MOST_BYTES >> 30} GiB, which no record is")
+    return path.read_bytes()
+
+
 def read_json(path: Path) -> Any:
     """The JSON document in `path` (InputError, naming the file, if there is none)."""
     try:
-        return msgspec.json.decode(path.read_bytes())  # which knows no NaN and no number without bounds
+        return msgspec.json.decode(_content(path))  # which knows no NaN and no number without bounds
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

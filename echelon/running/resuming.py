@@ -83,9 +83,9 @@ def left(runs: Sequence[AssignedRun], folder: RunFolder) -> tuple[AssignedRun, .
 
     What speaks for a run by its index (a calibration) goes on to do so.
     """
-    changed = [Path(path) for path in _changed(folder)]
-    labels = {path.parts[1] for path in changed if path.parts[0] == folder.raw.name}
-    captures = {path.name for path in changed if path.parts[0] == folder.pcap.name}
+    changed = [path.split("/") for path in _changed(folder)]  # as a seal says them, which may say anything
+    labels = {parts[1] for parts in changed if parts[0] == folder.raw.name and len(parts) > 1}
+    captures = {parts[-1] for parts in changed if parts[0] == folder.pcap.name}
     kept = {
         run.label: outcome
         for run in runs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 
@@ -10,6 +11,8 @@ import pytest
 from echelon.cli.replay import replay
 from echelon.running import resuming
 from echelonflow.errors import InputError
+from echelonflow.records.assignment import AssignedRun
+from echelonflow.records.folder import RunFolder
 from echelonflow.records.plain_files import check_plain
 from results.folder import analyse
 from tests.unit.synthetic_run import paper_job, paper_network, synthetic_run, write_experiment
@@ -65,3 +68,33 @@ def test_sockets_of_a_killed_controller_and_a_link_to_the_whole_folder_are_no_ob
         listening.bind("control.sock")
         check_plain(tmp_path / "link")
     check_plain(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("name", "remains"),
+    [("manifest.json", False), ("prediction.json", True), ("raw/fair-r0/run.json", True)],
+)
+def test_a_file_with_a_hole_of_a_terabyte_is_not_read(folder, name, remains):
+    os.truncate(folder / name, 1 << 40)
+    if not remains:
+        with pytest.raises(InputError, match=r"manifest\.json: is longer than 4 GiB, which no record is"):
+            analyse(folder)
+        return
+    reasons = analyse(folder, pictures=False).reasons
+    assert any(f"{name}: is longer than 4 GiB, which no record is" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("agent", ["h1", "h2"])
+def test_a_log_with_a_hole_of_a_terabyte_makes_its_run_invalid(folder, agent):
+    os.truncate(folder / "raw" / "fair-r0" / "agents" / f"{agent}.jsonl", 1 << 40)
+    summary = analyse(folder, pictures=False)
+    assert not summary.valid
+    assert any(f"{agent}.jsonl: is longer than 4 GiB" in reason for reason in summary.reasons)
+
+
+@pytest.mark.parametrize("name", ["", "raw", "pcap", "/", "..", "raw/", "raw/../../other"])
+def test_what_a_seal_names_is_no_obstacle_for_going_on(folder, name):
+    sealed = {name: {"size_bytes": 1, "sha256": "0"}}
+    (folder / "seal.json").write_text(json.dumps({"schema": "echelon-seal", "version": 1, "files": sealed}))
+    run = AssignedRun(0, "other", "other-r0", 0, "priority", 1.0)
+    assert [each.label for each in resuming.left([run], RunFolder(folder))] == ["other-r0"]
