@@ -110,7 +110,6 @@ class SyntheticRun:
     segment_bytes: int = 10_000
     wire_dscp: dict[str, int] = field(default_factory=dict)
     """Mark on the wire per flow where it is not the decided one."""
-    lost_acks: bool = False
     missing_tail: set[str] = field(default_factory=set)
     """Flows of whose last segment no capture tells."""
     retransmit: set[str] = field(default_factory=set)
