@@ -62,7 +62,7 @@ class Capture:
     packets: int
     """Complete records in the file, of any protocol."""
     unread_bytes: int
-    """Bytes of a last record that was cut off (the capturing program was killed in mid-write)."""
+    """Bytes from a record on that was cut off (the capturing program was killed in mid-write), or that has none."""
 
 
 def read(path: Path) -> Capture:
@@ -97,7 +97,8 @@ def _offsets(data: mmap.mmap, order: str) -> tuple[Int64s, int]:
     offset = _FILE_HEADER_BYTES
     while offset <= last:
         append(offset)
-        offset += _RECORD_HEADER_BYTES + unpack(data, offset + 8)[0]
+        # A record without a byte is no packet but a hole, which may have billions of them: the file ends there.
+        offset += _RECORD_HEADER_BYTES + (unpack(data, offset + 8)[0] or end)
     unread = 0
     if offset > end:
         unread = end - found.pop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 
 import numpy as np
@@ -35,6 +36,16 @@ def test_every_format_gives_the_same_streams(tmp_path, order, nano):
     assert stream.dscp.tolist() == [48, 0]
     assert stream.anchored
     assert (capture.packets, capture.unread_bytes) == (3, 0)
+
+
+def test_a_hole_of_a_terabyte_ends_a_capture_at_once(tmp_path):
+    path = tmp_path / "x.pcap"
+    write_pcap(path, [data(1, 99, 0, 0, SYN), data(2, 100, 1448)])
+    length = path.stat().st_size
+    os.truncate(path, 1 << 40)  # takes no disk
+    capture = read(path)
+    assert (capture.packets, capture.unread_bytes) == (2, (1 << 40) - length)
+    assert capture.streams[NAME].payload_bytes.tolist() == [1448]
 
 
 def test_positions_unwrap_in_both_directions(tmp_path):
