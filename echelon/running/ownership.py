@@ -18,6 +18,8 @@ from pathlib import Path
 import echelonflow
 from echelonflow.errors import InputError
 from echelonflow.records.folder import RunFolder
+from echelonflow.records.manifest import read_manifest
+from echelonflow.records.plain_files import check_plain
 
 _PACKAGES = Path(echelonflow.__file__).resolve().parents[1]
 
@@ -144,7 +146,17 @@ def _is_for_results(path: Path) -> bool:
     """Whether nothing is at `path`, an empty folder, or an earlier run: never give /etc away because somebody named it."""
     if not path.is_dir():
         return not path.exists()
-    return RunFolder(path).manifest.exists() or not any(path.iterdir())
+    return _is_run(path) or not any(path.iterdir())
+
+
+def _is_run(path: Path) -> bool:
+    """Whether an experiment was begun in `path`: other programs' folders hold a manifest.json too."""
+    try:
+        check_plain(path)
+        read_manifest(RunFolder(path).manifest)
+    except InputError:
+        return False
+    return True
 
 
 def give_all(path: Path, to: User) -> None:

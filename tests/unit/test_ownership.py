@@ -97,6 +97,18 @@ def test_folders_that_hold_other_things_stay_whose_they_are(under_sudo, tmp_path
     assert set(owners(tmp_path).values()) == {0}
 
 
+@pytest.mark.parametrize("manifest", ['{"name": "an app"}', "{}", "", None])
+def test_folders_of_other_programs_that_have_a_manifest_stay_whose_they_are(under_sudo, tmp_path, manifest):
+    if manifest is None:
+        (tmp_path / "manifest.json").symlink_to("elsewhere")
+    else:
+        (tmp_path / "manifest.json").write_text(manifest)
+    (tmp_path / "secret").write_text("")
+    with pytest.raises(InputError), ownership.to_caller(tmp_path), place.opened(tmp_path):
+        pass
+    assert set(owners(tmp_path).values()) == {0}
+
+
 def test_capacities_are_remembered_for_the_user_who_measured_them(under_sudo, monkeypatch, tmp_path):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(ownership.User, "home", property(lambda _: tmp_path))
