@@ -19,6 +19,7 @@ from echelonflow.errors import InputError, PolicyError
 from echelonflow.model import topologies
 from echelonflow.scheduling import policies, user_file
 from echelonflow.scheduling.own_policy import landlock, pipe, process, sandbox
+from echelonflow.scheduling.own_policy.output import plain
 from echelonflow.scheduling.own_policy.process import PolicyProcess, TimeLimit, wait_here
 
 HEAD = """
@@ -358,3 +359,7 @@ def test_a_snapshot_goes_through_the_pipe_bit_by_bit(snapshot):
     blind = snapshot.without_sizes()
     again = pipe.decode_request(pipe.frame(pipe.AskAllocation(blind))[pipe.HEADER.size :])
     assert digest(again.snapshot) == digest(blind)
+
+
+def test_what_a_policy_prints_neither_commands_a_terminal_nor_turns_its_text_round():
+    assert plain("a\x1b[31m\x9b\x07\tb\n\u202ec\u2066\u200bé 漢\ufeff", 100) == "a?[31m??\tb\n?c??é 漢?"

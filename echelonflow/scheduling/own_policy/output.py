@@ -10,7 +10,8 @@ import tempfile
 from typing import BinaryIO
 
 _LONGEST_BYTES = 1 << 20
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+"""Commands to a terminal, and characters that nobody sees, which turn the order of others round."""
 
 
 def plain(text: str, longest: int) -> str:
