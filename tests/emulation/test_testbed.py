@@ -131,6 +131,7 @@ def test_counters_are_those_of_the_marked_classes(classes):
 
 
 def test_captures_lose_nothing_and_say_so(classes):
+    assert classes["capture_faults"] == []
     for host in ("h1", "h2", "h3"):
         assert classes["captures"][host]["received"] > 10
         assert classes["captures"][host]["dropped"] == 0

@@ -162,11 +162,13 @@ def classes(folder):
             sender.wait(30)
         received = {host: int(process.communicate(timeout=30)[0]) for host, process in receivers.items()}
         after = net.class_counters()
+        captures, capture_faults = capture.stop()
         return {
             "received": received,
             "sent": {i: {c: after[i][c].bytes - before[i][c].bytes for c in after[i]} for i in sorted(after)},
             "load": msgspec.to_builtins(load.stop()),
-            "captures": msgspec.to_builtins(capture.stop()),
+            "captures": msgspec.to_builtins(captures),
+            "capture_faults": capture_faults,
             "capacity_Bps": network.capacity_Bps[0],
         }
 
