@@ -79,4 +79,6 @@ def check_network(options: Mapping[str, int], *, hosts: int, switches: int, cabl
     check_most("cables", cables, MOST_CABLES, options)
     if options and hosts < LEAST_HOSTS:
         first = next(iter(options))
-        raise InputError(f"{first}: {hosts} is too few: a host needs another one to send to; the bound is 2")
+        raise InputError(
+            f"{first}: {hosts} is too few: a host needs another one to send to; the bound is {LEAST_HOSTS}"
+        )
