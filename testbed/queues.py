@@ -18,6 +18,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
+from echelonflow.model import tcp
 from echelonflow.model.units import ETHERNET_HEADER_BYTES
 from echelonflow.records.outcome import ClassCounters, Classes
 from echelonflow.wire.classes import CLASSES, CONTROL_CLASS, FLOW_QUEUES, dscp_of_class
@@ -27,7 +28,8 @@ LEAST_GUARANTEED_BPS = 8_000
 QUEUE_S = 0.015
 BURST_S = 0.002
 """Of the link, before anything is known of the machine (`testbed.timers` chooses, calibration sets)."""
-LEAST_QUEUE_FRAMES = 10
+FLOWS_OF_A_QUEUE = 2
+"""How many flows are expected in one FIFO at most: there are `FLOW_QUEUES`, dealt out so that flows seldom meet."""
 LARGEST_SEGMENT_BYTES = 65_536
 """A super-segment as the kernel makes it by default."""
 LEAST_SEGMENT_S = 0.001
@@ -60,10 +62,20 @@ def segment_limit_bytes(rates_bps: Sequence[float], mtu_bytes: int) -> int:
     return int(min(max(wanted, 2 * frame_bytes(mtu_bytes)), LARGEST_SEGMENT_BYTES))
 
 
-def queue_bytes(rate_bps: float, mtu_bytes: int, segment_bytes: int, queue_s: float = QUEUE_S) -> int:
-    """Limit of each FIFO: `queue_s` of the link, at least ten frames and four of the longest segments."""
-    least = max(LEAST_QUEUE_FRAMES * frame_bytes(mtu_bytes), 4 * segment_bytes)
-    return math.ceil(max(rate_bps / 8 * queue_s, least))
+def queue_bytes(
+    rate_bps: float,
+    mtu_bytes: int,
+    segment_bytes: int,
+    queue_s: float = QUEUE_S,
+    send_buffer_bytes: int = tcp.LEAST_SEND_BUFFER_BYTES,
+) -> int:
+    """Limit of each FIFO: `queue_s` of the link, and room for all that waits there while its class has no turn.
+
+    That is what `FLOWS_OF_A_QUEUE` flows have in their send buffers. A FIFO that is shorter drops it, and again each
+    time that TCP tries. A FIFO also takes four of the longest segments, however small buffers are.
+    """
+    waiting = FLOWS_OF_A_QUEUE * tcp.most_in_flight_bytes(send_buffer_bytes, mtu_bytes)
+    return math.ceil(max(rate_bps / 8 * queue_s, waiting, 4 * segment_bytes))
 
 
 def guaranteed_bps(rate_bps: float) -> int:
@@ -78,14 +90,16 @@ def tree_lines(
     segment_bytes: int,
     queue_s: float = QUEUE_S,
     burst_s: float = BURST_S,
+    send_buffer_bytes: int = tcp.LEAST_SEND_BUFFER_BYTES,
 ) -> list[str]:
     """Lines for `tc -batch` that put the tree on `interface`.
 
     `rate_bps`: line rate, Ethernet headers counted; rounded to whole bits per second. `segment_bytes`: the
     longest (super-)segment that arrives, one frame where there is no segmentation offload. `burst_s`: how much of the
-    link may pass at once after an idle spell, which makes up for timers that fire late.
+    link may pass at once after an idle spell, which makes up for timers that fire late. `send_buffer_bytes`: of each
+    flow.
     """
-    limit = queue_bytes(rate_bps, mtu_bytes, segment_bytes, queue_s)
+    limit = queue_bytes(rate_bps, mtu_bytes, segment_bytes, queue_s, send_buffer_bytes)
     quantum = max(frame_bytes(mtu_bytes), segment_bytes)
     lines = [
         f"qdisc add dev {interface} root handle 1: htb default {_FIRST_CLASS + CONTROL_CLASS:x}",

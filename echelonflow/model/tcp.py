@@ -1,11 +1,19 @@
-"""What may be asked of hosts' TCP."""
+"""What may be asked of hosts' TCP, and how much of a flow it lets wait in queues."""
 
 from __future__ import annotations
 
+import math
 import re
 
 from echelonflow.errors import InputError
+from echelonflow.model.network import Network
+from echelonflow.model.units import ETHERNET_HEADER_BYTES, TCP_IP_HEADER_BYTES
 
+LEAST_SEND_BUFFER_BYTES = 32_768
+SEND_BUFFER_S = 0.0054
+"""Size of a flow's send buffer: what the fastest link carries in this time, and at least LEAST_SEND_BUFFER_BYTES."""
+_KERNEL_FACTOR = 2
+"""Linux grants twice the SO_SNDBUF that is asked for, to have room for its own bookkeeping."""
 _NAME = re.compile(r"[a-z0-9_-]{1,15}")  # as kernel modules name theirs, in TCP_CA_NAME_MAX bytes
 
 
@@ -17,3 +25,23 @@ def congestion_control(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise InputError(f"{name!r} is not the name of a congestion control, such as cubic, reno or bbr")
     return name
+
+
+def send_buffer_bytes(network: Network) -> int:
+    """The SO_SNDBUF of every flow on `network`: enough to fill its fastest link, too little to build queues.
+
+    Equal small windows are also what makes TCP share fairly here. Without losses, as at a host's own interface
+    (TCP small queues), congestion windows stay as unequal as they happened to start.
+    """
+    return max(LEAST_SEND_BUFFER_BYTES, round(max(network.capacity_Bps) * SEND_BUFFER_S))
+
+
+def most_in_flight_bytes(send_buffer_bytes: int, mtu_bytes: int) -> int:
+    """What one flow with this SO_SNDBUF can have on the network at most, in bytes of frames.
+
+    What is sent stays in the send buffer until it is acknowledged. A flow whose class gets no turn has all of it in one
+    queue, and sends no more.
+    """
+    payload_bytes = mtu_bytes - TCP_IP_HEADER_BYTES
+    frames = math.ceil(_KERNEL_FACTOR * send_buffer_bytes / payload_bytes)
+    return frames * (mtu_bytes + ETHERNET_HEADER_BYTES)

@@ -14,11 +14,10 @@ from echelonflow.codec import Document, builtins
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Job
 from echelonflow.model.faults import Fault
+from echelonflow.model.tcp import LEAST_SEND_BUFFER_BYTES
 from echelonflow.records.placed_job import PlacedJob
 from echelonflow.wire.declare import declarations
 from echelonflow.wire.messages import Declare
-
-LEAST_SEND_BUFFER_BYTES = 32768
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

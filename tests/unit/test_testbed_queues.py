@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from echelonflow.model import tcp, topologies
 from echelonflow.records.outcome import ClassCounters
 from echelonflow.wire.classes import CLASSES, FLOW_QUEUES, class_of_dscp
 from testbed import queues
@@ -101,9 +102,25 @@ def test_the_leak_of_all_lower_classes_is_under_one_per_cent():
 
 
 def test_a_queue_holds_its_time_in_bytes_but_never_less_than_a_few_segments():
-    assert queues.queue_bytes(100e6, 1500, 1514, queue_s=0.01) == 125_000
-    assert queues.queue_bytes(1e6, 1500, 1514, queue_s=0.01) == 10 * 1514
+    assert queues.queue_bytes(100e6, 1500, 1514, queue_s=0.02) == 250_000
     assert queues.queue_bytes(10e6, 1500, 40_000, queue_s=0.01) == 160_000
+
+
+@pytest.mark.parametrize("rate_bps", [1e6, 5e6, 30e6, 100e6, 1e9, 10e9])
+@pytest.mark.parametrize("mtu_bytes", [1500, 9000])
+def test_a_queue_holds_all_that_two_flows_without_a_turn_have_sent(rate_bps, mtu_bytes):
+    network = topologies.build("single-switch", {"hosts": 2, "rate_bps": rate_bps, "mtu_bytes": mtu_bytes})
+    send_buffer_bytes = tcp.send_buffer_bytes(network)
+    limit = queues.queue_bytes(rate_bps, mtu_bytes, queues.frame_bytes(mtu_bytes), send_buffer_bytes=send_buffer_bytes)
+    # Linux grants twice the buffer that is asked for; whatever of it is payload goes out in frames.
+    frames = 2 * send_buffer_bytes / (mtu_bytes - 40)
+    assert limit >= 2 * frames * (mtu_bytes + 14)
+
+
+def test_every_queue_of_the_tree_has_that_limit():
+    lines = queues.tree_lines("x", 5e6, 1500, 3000, send_buffer_bytes=40_000)
+    limit = queues.queue_bytes(5e6, 1500, 3000, send_buffer_bytes=40_000)
+    assert {int(limit) for limit in words_after(lines, "limit", "bfifo")} == {limit}
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,12 @@ from echelonflow.model.addressing import ip_of
 from echelonflow.model.dag import Compute, Job
 from echelonflow.model.faults import Fault
 from echelonflow.model.network import Network
+from echelonflow.model.tcp import send_buffer_bytes
 from echelonflow.records.placed_job import PlacedJob
-from echelonflow.records.plan import LEAST_SEND_BUFFER_BYTES, Plan
+from echelonflow.records.plan import Plan
 from echelonflow.wire.declare import declarations
 
 PROGRESS_INTERVAL_S = 0.05
-SEND_BUFFER_S = 0.0054
-"""Size of a flow's send buffer: what the fastest link carries in this time, and at least LEAST_SEND_BUFFER_BYTES."""
 
 
 def make_plan(
@@ -41,15 +40,6 @@ def make_plan(
         groups=tuple(declarations(jobs, run_index)),
         faults=tuple(faults),
     )
-
-
-def send_buffer_bytes(network: Network) -> int:
-    """The SO_SNDBUF of every flow on `network`: enough to fill its fastest link, too little to build queues.
-
-    Equal small windows are also what makes TCP share fairly here. Without losses, as at a host's own interface
-    (TCP small queues), congestion windows stay as unequal as they happened to start.
-    """
-    return max(LEAST_SEND_BUFFER_BYTES, round(max(network.capacity_Bps) * SEND_BUFFER_S))
 
 
 def hosts_that_know(job: Job, name: str) -> tuple[str, ...]:
