@@ -16,12 +16,12 @@ from results.analysis.columns import to_json, write_csv
 from results.analysis.context import Context, open_folder
 from results.analysis.rows import FlowRow, GroupRow, IterationRow
 from results.analysis.shown import ShownRun
-from results.analysis.summary import Summary, job_figures, policy_results, write_summary
+from results.analysis.summary import RunResult, Summary, job_figures, lacking, policy_results, write_summary
 from results.analysis.verdict import judge_completeness
 from results.report.html import write_report
 from results.report.timeline import write_timeline
 
-__all__ = ["Summary", "analyse"]
+__all__ = ["Reading", "Summary", "analyse", "read"]
 
 
 def analyse(root: Path, predictions: Mapping[str, RunRecord] | None = None, *, pictures: bool = True) -> Summary:
@@ -33,21 +33,47 @@ def analyse(root: Path, predictions: Mapping[str, RunRecord] | None = None, *, p
     incomplete, are no errors but a verdict.
     """
     folder = open_folder(root, predictions)
+    if folder.manifest.trace is None:
+        return _read(folder).write(pictures=pictures)
     _remove_pictures(root)
-    if folder.manifest.trace is not None:
-        summary = _analyse_trace(folder, pictures=pictures)
-        _write_findings(folder, summary)
-        return summary
-    simulated = folder.manifest.backend == "fluid"
-    runs, folder = _simulated(folder) if simulated else (emulated_runs(folder), folder)
-    summary = _summarise(folder, runs, simulated=simulated)
-    _write_tables(folder, runs)
-    shown = _shown(folder, runs, summary)
-    write_timeline(root / "timeline.json", shown)
-    if pictures:
-        _draw(folder, shown, summary)
+    summary = _analyse_trace(folder, pictures=pictures)
     _write_findings(folder, summary)
     return summary
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """What the raw records of a folder say, before anything is written: figures, and the verdict on every run."""
+
+    folder: Context
+    runs: Sequence[AnalysedRun]
+    summary: Summary
+
+    def write(self, *, pictures: bool = True) -> Summary:
+        """Write all that is derived, as `analyse` does; returns what was found."""
+        root = self.folder.root
+        _remove_pictures(root)
+        _write_tables(self.folder, self.runs)
+        shown = _shown(self.folder, self.runs, self.summary)
+        write_timeline(root / "timeline.json", shown)
+        if pictures:
+            _draw(self.folder, shown, self.summary)
+        _write_findings(self.folder, self.summary)
+        return self.summary
+
+
+def read(root: Path) -> Reading:
+    """Read the folder of jobs that were run or simulated, and judge what is there; nothing is written.
+
+    Raises what `analyse` raises.
+    """
+    return _read(open_folder(root))
+
+
+def _read(folder: Context) -> Reading:
+    simulated = folder.manifest.backend == "fluid"
+    runs, folder = _simulated(folder) if simulated else (emulated_runs(folder), folder)
+    return Reading(folder, runs, _summarise(folder, runs, simulated=simulated))
 
 
 def _write_findings(folder: Context, summary: Summary) -> None:
@@ -93,11 +119,13 @@ def _simulated(folder: Context) -> tuple[list[AnalysedRun], Context]:
 
 def _summarise(folder: Context, runs: Sequence[AnalysedRun], *, simulated: bool) -> Summary:
     results = [run.result for run in runs]
-    repeats = 1 if simulated else folder.manifest.repeats
+    asked = 1 if simulated else folder.manifest.repeats
+    given = dict.fromkeys(folder.policies, 1) if simulated else folder.manifest.runs_given()
+    enough = set(folder.policies) - lacking(results, folder.policies, asked).keys()
     reasons = [
         *_of_all(folder),
-        *judge_completeness([(r.policy, r.repeat) for r in results], folder.policies, repeats),
-        *(f"{run.label}: {reason}" for run in runs for reason in run.result.reasons),
+        *judge_completeness([(r.policy, r.repeat) for r in results], given),
+        *_reasons_of([run for run in results if run.policy not in enough]),
     ]
     # A simulated run is its own prediction: nothing would be compared.
     predicted = {} if simulated else folder.predictions
@@ -107,9 +135,14 @@ def _summarise(folder: Context, runs: Sequence[AnalysedRun], *, simulated: bool)
         backend=folder.manifest.backend,
         time_unit_s=folder.manifest.time_unit_s,
         reasons=tuple(reasons),
-        results=tuple(policy_results(results, folder.policies, folder.jobs, predictions)),
+        results=tuple(policy_results(results, folder.policies, folder.jobs, predictions, asked)),
         runs=tuple(results),
+        set_aside=tuple(_reasons_of([run for run in results if run.policy in enough])),
     )
+
+
+def _reasons_of(runs: Sequence[RunResult]) -> list[str]:
+    return [f"{run.label}: {reason}" for run in runs for reason in run.reasons]
 
 
 def _of_all(folder: Context) -> list[str]:

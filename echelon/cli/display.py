@@ -27,6 +27,7 @@ from echelonflow.records.progress import (
     IterationBegun,
     Predicting,
     Progress,
+    Repeating,
     RunFailed,
     Running,
     Simulating,
@@ -42,6 +43,7 @@ _WORDS: Mapping[type[Progress], str] = MappingProxyType(
         Running: "run {number} of {of}: {policy}, repeat {repeat}",
         IterationBegun: "run {number} of {of}: {policy}, repeat {repeat}, iteration {iteration}",
         RunFailed: "run {number} of {of} failed ({policy}, repeat {repeat}): {reason}",
+        Repeating: "{reason}",
         Broke: "{reason}; what is left goes on in a fresh world",
         Analysing: "reading packets, drawing pictures",
         Failed: "failed: {reason}",
@@ -51,7 +53,7 @@ _WORDS: Mapping[type[Progress], str] = MappingProxyType(
         Done: "all runs done",
     }
 )
-_ALWAYS_SAID = (RunFailed, Broke, Failed, Invalid, Warned, Interrupted)
+_ALWAYS_SAID = (RunFailed, Repeating, Broke, Failed, Invalid, Warned, Interrupted)
 OVERHEAD_S = 2.5
 """What a run takes beside the replay itself: agents, captures, queues."""
 

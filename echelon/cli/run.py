@@ -34,6 +34,14 @@ def run(
     ] = None,
     policy: Policies = None,
     repeat: Annotated[int | None, typer.Option(min=1, help="Runs of each policy; replaces the file's.")] = None,
+    attempts: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Most runs of each policy, those that do not count included; with --resume, as many more as this is "
+            "above the repeats. Default: half as many again as the repeats.",
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of all random choices.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="New folder for the results (default results/runs/<time>-<name>).")
@@ -66,7 +74,9 @@ def run(
     are captured, and iteration time, exposed communication and tardiness are measured, beside the fluid
     simulation's prediction. The folder printed at the end holds report.html, CSV tables and captures.
 
-    A run that fails is recorded with its reason, and the next one is tried. Ctrl-C (SIGTERM, SIGHUP) ends the run under
+    A run that fails is recorded with its reason, and the next one is tried. Runs that failed or are invalid are kept and
+    left out of every average. Others are made in their place, until each policy has the valid ones that were asked for,
+    or --attempts are made. Ctrl-C (SIGTERM, SIGHUP) ends the run under
     way: what was finished is kept and analysed, and --resume goes on.
     """
     from echelon.experiment import schema
@@ -76,15 +86,25 @@ def run(
     changes = {k: v for k, v in override.items() if v is not None}
     files = files or []
     _check_arguments(files, out, resume, backend, changes)
+    if backend == "fluid" and attempts is not None:
+        raise InputError("--attempts is for emulations: a simulated run is never made again; leave it away")
     if backend == "fluid":
         ownership.stop_being_root(out or place.RUNS)
     with interrupts.in_order():
         experiments = [schema.load(path, changes) for path in files]
         if resume is not None:
-            raise typer.Exit(_resume(resume, experiments, verbose=verbose, as_json=as_json))
+            raise typer.Exit(_resume(resume, experiments, attempts, verbose=verbose, as_json=as_json))
         codes = []
         for experiment in experiments:
-            code = _run(experiment, out, backend or "emulation", last=experiments[-1], verbose=verbose, as_json=as_json)
+            code = _run(
+                experiment,
+                out,
+                backend or "emulation",
+                attempts,
+                last=experiments[-1],
+                verbose=verbose,
+                as_json=as_json,
+            )
             codes.append(code)
             if code == EXIT_INTERRUPTED:
                 break
@@ -109,20 +129,29 @@ def _check_arguments(
 
 
 def _run(
-    experiment: Experiment, out: Path | None, backend: Any, *, last: Experiment, verbose: bool, as_json: bool
+    experiment: Experiment,
+    out: Path | None,
+    backend: Any,
+    attempts: int | None,
+    *,
+    last: Experiment,
+    verbose: bool,
+    as_json: bool,
 ) -> int:
     """Run one experiment; returns its exit code. What goes wrong with one of several is said, and the next is run."""
     from echelon.cli.display import Display
     from echelon.running import runner
+    from echelon.running.attempts import extra
 
     try:
+        again = extra(attempts, experiment.repeats) if backend == "emulation" else 0
         with (
             ownership.to_caller(out or place.RUNS),
             place.reserved(out, experiment.name) as root,
             ownership.to_caller(root),
         ):
             with Display(experiment, Console(stderr=True), verbose=verbose) as display:
-                code, summary = runner.run(experiment, root, backend, display)
+                code, summary = runner.run(experiment, root, backend, display, again=again)
             _show(root, code, summary, as_json=as_json)
     except EchelonError as error:
         if experiment is last:
@@ -132,18 +161,21 @@ def _run(
     return code
 
 
-def _resume(root: Path, given: list[Experiment], *, verbose: bool, as_json: bool) -> int:
+def _resume(root: Path, given: list[Experiment], attempts: int | None, *, verbose: bool, as_json: bool) -> int:
     from echelon.cli.display import Display
     from echelon.running import resuming, runner
+    from echelon.running.attempts import extra
 
     begun = resuming.begun(root, given[0] if given else None)
+    again = extra(attempts, begun.experiment.repeats)
     with ownership.to_caller(root), Display(begun.experiment, Console(stderr=True), verbose=verbose) as display:
-        code, summary = runner.resume(begun, display)
+        code, summary = runner.resume(begun, display, again=again)
     _show(root, code, summary, as_json=as_json)
     return code
 
 
 def _show(root: Path, code: int, summary: Summary, *, as_json: bool) -> None:
+    from echelon.running.advice import next_step
     from results.analysis.columns import to_json
     from results.report.table import summary_table
 
@@ -152,8 +184,9 @@ def _show(root: Path, code: int, summary: Summary, *, as_json: bool) -> None:
         return
     say(summary_table(summary))
     say(f"\nreport: {root / 'report.html'}")
-    if code in (EXIT_FAILED, EXIT_INTERRUPTED):
-        say(f"to go on: echelon run --resume {root}")
+    words = next_step(root, code, summary)
+    if words is not None:
+        say(words)
 
 
 def worst(codes: list[int]) -> int:

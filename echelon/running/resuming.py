@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from echelonflow.codec import builtins
 from echelonflow.errors import InputError
 from echelonflow.records.agent_log import read_agent_log
 from echelonflow.records.assignment import AssignedRun
-from echelonflow.records.calibration import read_calibration
+from echelonflow.records.calibration import Calibration, read_calibration
 from echelonflow.records.decisions import read_decisions
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import Manifest, read_manifest
@@ -93,18 +93,39 @@ def left(runs: Sequence[AssignedRun], folder: RunFolder) -> tuple[AssignedRun, .
         and (outcome := _finished(run, folder)) is not None
         and not captures & {capture.file for capture in outcome.captures.values()}
     }
-    try:
-        calibration = read_calibration(folder.calibration)
-    except InputError:
-        calibration = None
+    calibration = _calibration(folder)
     if calibration is None:  # nothing speaks for the links of the runs that were made
         kept = {}
         folder.calibration.unlink(missing_ok=True)
-    used = [outcome.run_index for outcome in kept.values()]
+    return _numbered([run for run in runs if run.label not in kept], kept.values(), calibration)
+
+
+def added(runs: Sequence[AssignedRun], folder: RunFolder) -> tuple[AssignedRun, ...]:
+    """Those of `runs` of which there is nothing yet, in order, with indices as `left` gives them: what is there is kept."""
+    there, todo = [], []
+    for run in runs:
+        outcome = folder.run(run.label).outcome
+        if outcome.exists():
+            there.append(read_outcome(outcome))
+        else:
+            todo.append(run)
+    return _numbered(todo, there, _calibration(folder))
+
+
+def _calibration(folder: RunFolder) -> Calibration | None:
+    try:
+        return read_calibration(folder.calibration)
+    except InputError:
+        return None
+
+
+def _numbered(
+    runs: Sequence[AssignedRun], kept: Iterable[RunOutcome], calibration: Calibration | None
+) -> tuple[AssignedRun, ...]:
+    used = [outcome.run_index for outcome in kept]
     used += [] if calibration is None else [attempt.first_run for attempt in calibration.attempts]
     first = max(used, default=-1) + 1
-    todo = [run for run in runs if run.label not in kept]
-    return tuple(msgspec.structs.replace(run, run_index=first + number) for number, run in enumerate(todo))
+    return tuple(msgspec.structs.replace(run, run_index=first + number) for number, run in enumerate(runs))
 
 
 def discard(runs: Sequence[AssignedRun], hosts: Sequence[str], folder: RunFolder) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import random
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
 from echelon.experiment.extent import check_emulation
 from echelon.experiment.schema import Experiment
-from echelon.running import capacity, place, resuming, simulated, space, worlds
+from echelon.running import attempts, capacity, place, resuming, simulated, space, worlds
 from echelon.running.manifest import manifest, resumed
 from echelon.running.outages import too_late, with_real_outages
 from echelon.running.resuming import Begun
@@ -28,15 +31,15 @@ from echelonflow.model.network import Network
 from echelonflow.model.units import parse_duration_s
 from echelonflow.records.assignment import AssignedRun, Assignment
 from echelonflow.records.calibration import Calibration, read_calibration
-from echelonflow.records.folder import RunFolder, policy_labels, run_label
-from echelonflow.records.manifest import write_manifest
+from echelonflow.records.folder import RunFolder
+from echelonflow.records.manifest import read_manifest, write_manifest
 from echelonflow.records.outcome import INTERRUPTED, read_outcome
 from echelonflow.records.placed_job import PlacedJob
-from echelonflow.records.progress import Analysing, Done, Interrupted, Predicting, Report, Warned
+from echelonflow.records.progress import Analysing, Done, Interrupted, Predicting, Repeating, Report, Warned
 from echelonflow.records.run_record import RunRecord
 from echelonflow.records.runs import save_runs
 from echelonflow.records.seal import write_seal
-from results.folder import Summary, analyse
+from results.folder import Reading, Summary, analyse, read
 from traffic.agent.plan import check_observable
 
 __all__ = ["INTERRUPTED", "Backend", "exit_code", "only_build", "predict", "resume", "run"]
@@ -45,25 +48,26 @@ Backend = Literal["emulation", "fluid"]
 
 
 def run(
-    experiment: Experiment, root: Path, backend: Backend, report: Report, *, pictures: bool = True
+    experiment: Experiment, root: Path, backend: Backend, report: Report, *, pictures: bool = True, again: int = 0
 ) -> tuple[int, Summary]:
     """Run `experiment` into the new folder `root`; returns the exit code and what was found.
 
-    Raises InputError, and leaves no folder, if a policy cannot do its work on these jobs, the folder is in use, or this
-    machine cannot emulate. What fails later is in the folder and in the exit code, and what was finished is analysed.
+    Where emulated runs do not count, up to `again` of each policy are made in their place. Raises InputError, and leaves
+    no folder, if a policy cannot do its work on these jobs, the folder is in use, or this machine cannot emulate. What
+    fails later is in the folder and in the exit code, and what was finished is analysed.
     """
-    return _Order(experiment, root, backend, report, None, pictures).carry_out()
+    return _Order(experiment, root, backend, report, None, pictures, again).carry_out()
 
 
-def resume(begun: Begun, report: Report, *, pictures: bool = True) -> tuple[int, Summary]:
+def resume(begun: Begun, report: Report, *, pictures: bool = True, again: int = 0) -> tuple[int, Summary]:
     """Go on with an experiment where it stopped: what is finished is kept, what failed or is missing is done.
 
-    Returns the exit code and what was found, as `run` does.
+    In the place of what does not count, up to `again` runs of each policy are made. Returns what `run` returns.
     """
     changed = resuming.changes(begun.manifest)
     if changed is not None:
         report(Warned(changed))
-    return _Order(begun.experiment, begun.root, begun.manifest.backend, report, begun, pictures).carry_out()
+    return _Order(begun.experiment, begun.root, begun.manifest.backend, report, begun, pictures, again).carry_out()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +80,7 @@ class _Order:
     report: Report
     begun: Begun | None
     pictures: bool
+    again: int
 
     def carry_out(self) -> tuple[int, Summary]:
         experiment = self.experiment
@@ -93,9 +98,12 @@ class _Order:
             for words in too_late(experiment.faults, predictions):
                 self.report(Warned(words))
             with place.opened(self.root, again=self.begun is not None) as folder:
-                return self._analysed(folder, self._emulate(folder, predictions))
+                summary = self._emulate(folder, predictions).write(pictures=self.pictures)
+                return exit_code(folder.root, summary), summary
         with place.opened(self.root, again=self.begun is not None) as folder:
-            return self._analysed(folder, self._simulate(folder))
+            self._note_end(folder, self._simulate(folder))
+            summary = analyse(folder.root, pictures=self.pictures)
+            return exit_code(folder.root, summary), summary
 
     def _begin(self, folder: RunFolder, machine: dict[str, Any]) -> None:
         """The manifest first: what has none was never begun."""
@@ -114,38 +122,64 @@ class _Order:
             return simulated.simulate_coflows(self.experiment, self.experiment.trace, folder, self.report)
         return simulated.simulate_jobs(self.experiment, folder, self.report)
 
-    def _emulate(self, folder: RunFolder, predictions: dict[str, RunRecord]) -> str | None:
-        """Emulate the runs that are not finished; returns None, or why not all were tried."""
-        from testbed import preflight, world
-
-        all_runs = runs_of(self.experiment, predictions)
+    def _emulate(self, folder: RunFolder, predictions: Mapping[str, RunRecord]) -> Reading:
+        """Emulate the runs that are not finished, in rounds, until none is missing or no more may be made again."""
+        experiment = self.experiment
+        begun = dict.fromkeys(experiment.policies, experiment.repeats)
+        if self.begun is not None:
+            begun = self.begun.manifest.runs_given()
+        given, all_runs = begun, attempts.runs_of(experiment, predictions, begun)
         runs = all_runs if self.begun is None else resuming.left(all_runs, folder)
-        if not runs:
-            self._begin(folder, {})
-            return None
-        preflight.require()
-        assignment = _assignment(self.experiment, runs, before=len(all_runs) - len(runs))
-        for words in (
-            capacity.warning(self.experiment.network, capacity.recall(capacity.store())),
-            space.warning(folder.root, assignment.run_bytes, len(runs)),
-        ):
-            if words is not None:
+        with _Machine() as machine:
+            facts = machine.ready() if runs else {}
+            for words in self._warnings(folder, len(runs)):
                 self.report(Warned(words))
-        with world.machine_lock():
-            self._begin(folder, preflight.machine_facts())
-            resuming.discard(runs, self.experiment.network.hosts, folder)
+            self._begin(folder, facts)
+            resuming.discard(runs, experiment.network.hosts, folder)
             save_runs(folder.prediction, list(predictions.values()))
-            return worlds.emulate(assignment, folder, self.report)
+            while True:
+                failure = self._round(folder, runs, before=len(all_runs) - len(runs)) if runs else None
+                found = self._read(folder, failure)
+                now = attempts.given_next(found.summary.runs, experiment.repeats, given, begun, self.again)
+                if failure is not None or now == given:
+                    return found
+                machine.ready()
+                try:
+                    _note_given(folder, now)
+                except StorageError as error:
+                    self.report(Warned(f"{error}; no run is made again"))
+                    return found
+                given, all_runs = now, attempts.runs_of(experiment, predictions, now)
+                runs = resuming.added(all_runs, folder)
+                words = attempts.told(found.summary.runs, experiment.policies, experiment.repeats, len(runs))
+                self.report(Repeating(words))
 
-    def _analysed(self, folder: RunFolder, failure: str | None) -> tuple[int, Summary]:
-        """Note why the experiment ended early, if it did, and make tables, pictures and the report of what there is."""
+    def _warnings(self, folder: RunFolder, runs: int) -> Iterator[str]:
+        if runs:
+            found = (
+                capacity.warning(self.experiment.network, capacity.recall(capacity.store())),
+                space.warning(folder.root, space.run_bytes(self.experiment.jobs), runs),
+            )
+            yield from (words for words in found if words is not None)
+
+    def _round(self, folder: RunFolder, runs: tuple[AssignedRun, ...], *, before: int) -> str | None:
+        """Emulate `runs`; returns None, or why not all were tried."""
+        return worlds.emulate(_assignment(self.experiment, runs, before=before), folder, self.report)
+
+    def _read(self, folder: RunFolder, failure: str | None) -> Reading:
+        """Seal what there is, and judge it."""
+        self.report(Analysing())
+        self._note_end(folder, failure)
+        return read(folder.root)
+
+    def _note_end(self, folder: RunFolder, failure: str | None) -> None:
+        """Note why the experiment ended early, if it did, what was emulated in fact, and what every raw file is."""
         if failure is not None:
             try:
                 write_whole(folder.failure, failure + "\n")
             except StorageError as error:  # whoever started us hears of both all the same
                 self.report(Warned(f"{error} (it was to say: {failure})"))
         if self.backend == "emulation":
-            self.report(Analysing())
             allowed = _allowing_for_bursts(with_real_outages(self.experiment, folder), _calibration(folder))
             if allowed is not self.experiment:
                 self._predict_again(folder, allowed)
@@ -153,14 +187,36 @@ class _Order:
             write_seal(folder)
         except StorageError as error:
             self.report(Warned(str(error)))
-        summary = analyse(folder.root, pictures=self.pictures)
-        return exit_code(folder.root, summary), summary
 
     def _predict_again(self, folder: RunFolder, allowed: Experiment) -> None:
         try:
             save_runs(folder.prediction, [predict(allowed, name) for name in allowed.policies])
         except PolicyError as error:  # it could before: what was emulated is not lost for that
             self.report(Warned(f"{error}; predictions are those of ideal links"))
+
+
+class _Machine(contextlib.ExitStack):
+    """The machine, for one experiment at a time: it is taken when it is first needed, and kept to the end of the block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._facts: dict[str, Any] | None = None
+
+    def ready(self) -> dict[str, Any]:
+        """Take the machine, unless that is done; returns what results depend on. InputError where it cannot emulate."""
+        from testbed import preflight, world
+
+        if self._facts is None:
+            preflight.require()
+            self.enter_context(world.machine_lock())
+            self._facts = preflight.machine_facts()
+        return self._facts
+
+
+def _note_given(folder: RunFolder, given: dict[str, int]) -> None:
+    """Say in the manifest how many runs each policy is given; the seal of those before does not hold any more."""
+    write_manifest(folder.manifest, msgspec.structs.replace(read_manifest(folder.manifest), attempts=given))
+    folder.seal.unlink(missing_ok=True)
 
 
 def _calibration(folder: RunFolder) -> Calibration | None:
@@ -187,9 +243,9 @@ def exit_code(root: Path, summary: Summary) -> int:
     if folder.failure.exists():
         interrupted = folder.failure.read_text(encoding="utf-8", errors="replace").strip() == INTERRUPTED
         return EXIT_INTERRUPTED if interrupted else EXIT_FAILED
-    if any(_failed(run.outcome) for run in folder.runs()):
-        return EXIT_FAILED
-    return EXIT_VALID if summary.valid else EXIT_INVALID
+    if summary.valid:  # runs that failed were made again
+        return EXIT_VALID
+    return EXIT_FAILED if any(_failed(run.outcome) for run in folder.runs()) else EXIT_INVALID
 
 
 def _failed(outcome: Path) -> bool:
@@ -197,24 +253,6 @@ def _failed(outcome: Path) -> bool:
         return not read_outcome(outcome).completed
     except InputError:  # what cannot be read is named by the analysis
         return True
-
-
-def runs_of(experiment: Experiment, predictions: dict[str, RunRecord]) -> tuple[AssignedRun, ...]:
-    """All runs, repeat by repeat, the policies of a repeat in an order drawn by the seed.
-
-    Policies take turns so that a machine that slows down in the course of an hour slows all of them.
-    """
-    runs: list[AssignedRun] = []
-    labels = policy_labels(experiment.policies)
-    for repeat in range(experiment.repeats):
-        turn = list(experiment.policies)
-        random.Random(experiment.seed * 1_000_003 + repeat).shuffle(turn)
-        for policy in turn:
-            label = run_label(labels[policy], repeat)
-            runs.append(
-                AssignedRun(len(runs), policy, label, repeat, experiment.enforcer_of(policy), predictions[policy].end_s)
-            )
-    return tuple(runs)
 
 
 def _assignment(experiment: Experiment, runs: tuple[AssignedRun, ...], *, before: int) -> Assignment:

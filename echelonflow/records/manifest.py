@@ -59,6 +59,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     """What each policy is called in names of folders and files."""
     repeats: int
+    attempts: dict[str, int] = msgspec.field(default_factory=dict)
+    """Runs that a policy was given, where they are more than `repeats`: some did not count, and others were made."""
     seed: int = 0
     time_unit_s: float | None = None
     jobs: tuple[PlacedJob, ...] = ()
@@ -77,6 +79,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     machine: dict[str, Any] = msgspec.field(default_factory=dict)
     sealed: bool = False
     """Whether a seal (seal.json) belongs to it: folders from before there were seals have none."""
+
+    def runs_given(self) -> dict[str, int]:
+        """How many runs each policy was given, those that do not count included; they are numbered from 0."""
+        return {policy: max(self.repeats, self.attempts.get(policy, 0)) for policy in self.policies}
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:

@@ -61,6 +61,12 @@ class RunFailed(_Report, frozen=True, tag="run_failed"):
     reason: str
 
 
+class Repeating(_Report, frozen=True, tag="repeating"):
+    """Some runs do not count, and others are made in their place; `reason` says which, why and how many."""
+
+    reason: str
+
+
 class Broke(_Report, frozen=True, tag="broke"):
     """A part that all runs share has died: the runs that are left need a fresh world."""
 
@@ -105,6 +111,7 @@ Progress = (
     | Running
     | IterationBegun
     | RunFailed
+    | Repeating
     | Broke
     | Analysing
     | Warned

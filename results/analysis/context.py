@@ -133,6 +133,8 @@ def _check(manifest: Manifest) -> None:
         raise InputError("policies: names none, or one twice")
     if not 0 < manifest.repeats * len(manifest.policies) <= _MOST_RUNS:
         raise InputError(f"repeats is {manifest.repeats}, which no experiment has")
+    if not sum(manifest.runs_given().values()) <= _MOST_RUNS:
+        raise InputError(f"attempts is {manifest.attempts}, which no experiment has")
     if manifest.time_unit_s is not None and not 0 < manifest.time_unit_s < math.inf:
         raise InputError(f"time_unit_s is {manifest.time_unit_s}; a unit is positive")
     if not manifest.jobs and manifest.trace is None:

@@ -33,7 +33,7 @@ def of_experiment(manifest: Manifest, assignment: Assignment) -> list[str]:
         wrong.append("the jobs")
     if manifest.network is not None and assignment.network != manifest.network:
         wrong.append("the network")
-    asked = {(policy, repeat) for policy in manifest.policies for repeat in range(manifest.repeats)}
+    asked = {(policy, repeat) for policy, runs in manifest.runs_given().items() for repeat in range(runs)}
     assigned = {(run.policy, run.repeat) for run in assignment.runs}
     if not assigned <= asked or assignment.before + len(assignment.runs) != len(asked):
         wrong.append("the runs")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +90,7 @@ class PolicyResult:
     """One policy on one job over the valid runs; estimates are null where there is no valid run."""
 
     KEYS: ClassVar[tuple[str, ...]] = (
-        "policy", "job", "runs", "valid_runs", "iteration_s", "exposed_s", "tardiness_s", "predicted",
+        "policy", "job", "asked", "runs", "valid_runs", "iteration_s", "exposed_s", "tardiness_s", "predicted",
         "iteration_difference", "exposed_difference", "speedup",
     )  # fmt: skip
 
@@ -112,6 +112,8 @@ class PolicyResult:
     """The same figures in the fluid simulation; null for simulated runs. From prediction.json."""
     speedup: float | None
     """Median iteration time of the first policy over that of this one. Computed."""
+    asked: int = 1
+    """Number of valid runs that were asked for. From the experiment file."""
 
     @property
     def iteration_difference(self) -> float | None:
@@ -138,6 +140,7 @@ class Summary:
         "time_unit_s",
         "valid",
         "reasons",
+        "set_aside",
         "results",
         "runs",
         "coflows",
@@ -150,17 +153,20 @@ class Summary:
     time_unit_s: float | None
     """Length of the experiment's unit of time; null where it has none. From the experiment file."""
     reasons: tuple[str, ...]
-    """Why the experiment is not valid as a whole, those of its runs included; empty if it is. Computed."""
+    """Why the experiment is not valid as a whole; empty if it is. Reasons of its runs are included where their policy lacks
+    valid runs. Computed."""
     results: tuple[PolicyResult, ...]
     """One object per policy and job; empty for a trace of Coflows. Computed."""
     runs: tuple[RunResult, ...]
     """One object per run; empty for a trace of Coflows. Computed."""
     coflows: tuple[CoflowResult, ...] = ()
     """One object per policy for a trace of Coflows; empty otherwise. Computed."""
+    set_aside: tuple[str, ...] = ()
+    """Why runs do not count in whose place others were made, so that their policy lacks none. Computed."""
 
     @property
     def valid(self) -> bool:
-        """Whether the experiment as a whole is valid. Computed."""
+        """Whether the experiment as a whole is valid: each policy has the valid runs that were asked for. Computed."""
         return not self.reasons
 
 
@@ -192,8 +198,9 @@ def policy_results(
     policies: Sequence[str],
     jobs: Sequence[Job],
     predictions: Mapping[str, Mapping[str, JobFigures]],
+    asked: int = 1,
 ) -> list[PolicyResult]:
-    """One result per policy (in the order given) and job, from the valid runs alone."""
+    """One result per policy (in the order given) and job, from the valid runs alone, of which so many were `asked` for."""
     found: list[PolicyResult] = []
     first: dict[str, float] = {}
     for policy in policies:
@@ -215,9 +222,16 @@ def policy_results(
                     tardiness_s=estimate([f.tardiness_s for f in figures if f.tardiness_s is not None]),
                     predicted=predictions.get(policy, {}).get(job.name),
                     speedup=first[job.name] / iteration.median if iteration is not None and job.name in first else None,
+                    asked=asked,
                 )
             )
     return found
+
+
+def lacking(runs: Sequence[RunResult], policies: Sequence[str], asked: int) -> dict[str, int]:
+    """How many valid runs each policy lacks of those that were `asked` for; policies that lack none are left out."""
+    valid = Counter(run.policy for run in runs if run.valid)
+    return {policy: asked - valid[policy] for policy in policies if valid[policy] < asked}
 
 
 def write_summary(path: Path, summary: Summary) -> None:

@@ -303,16 +303,17 @@ def _adds_up(link: LinkMeasurement) -> bool:
     return link.declared_Bps > 0 and abs(link.measured_Bps / link.declared_Bps - 1 - link.error) < _ROUNDING
 
 
-def judge_completeness(found: Sequence[tuple[str, int]], policies: Sequence[str], repeats: int) -> list[str]:
-    """Why the runs found, as (policy, repeat), are not those that were asked for."""
-    there, asked = set(found), len(policies) * repeats
-    strange = sorted({f"{p} repeat {r}" for p, r in there if p not in policies or not 0 <= r < repeats})
+def judge_completeness(found: Sequence[tuple[str, int]], given: Mapping[str, int]) -> list[str]:
+    """Why the runs found, as (policy, repeat), are not those that were to be made: so many of each policy as `given`."""
+    there, asked = set(found), sum(given.values())
+    strange = sorted({f"{p} repeat {r}" for p, r in there if not 0 <= r < given.get(p, 0)})
     reasons = [f"nobody asked for {named(strange)}"] if strange else []
     if len(there) < len(found):
         reasons.append("a run is there twice")
     number = asked - (len(there) - len(strange))
     if number > 0:
-        absent = (f"{p} repeat {r}" for r in range(repeats) for p in policies if (p, r) not in there)
+        repeats = range(max(given.values()))
+        absent = (f"{p} repeat {r}" for r in repeats for p in given if r < given[p] and (p, r) not in there)
         first = ", ".join(itertools.islice(absent, 5)) + (f" and {number - 5} more" if number > 5 else "")
         reasons.append(f"{number} of {asked} runs are missing: {first}")
     return reasons

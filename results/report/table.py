@@ -71,7 +71,9 @@ COLUMNS: tuple[PrintedColumn[PolicyResult], ...] = (
         "speed-up", "", "Iteration time of the first policy over that of this one.",
         lambda r: MISSING if r.speedup is None else f"{r.speedup:.3f}",
     ),
-    PrintedColumn("valid", "", "Valid runs out of all runs; only they count.", lambda r: f"{r.valid_runs}/{r.runs}"),
+    PrintedColumn(
+        "valid", "", "Valid runs out of all attempts; only they count.", lambda r: f"{r.valid_runs}/{r.runs}"
+    ),
 )  # fmt: skip
 """The table of jobs."""
 
@@ -145,6 +147,20 @@ def _table(columns: Sequence[PrintedColumn[Row]], rows: Sequence[Row], align: st
     return text_table([column.head for column in columns], texts, align=align)
 
 
+def attempts_lines(summary: Summary) -> list[str]:
+    """What policies took to come to the valid runs that were asked for, where it was more than that; and what does not count."""
+    of_policy = {result.policy: result for result in summary.results}
+    lines = [
+        f"{printable(policy)}: {result.runs} attempts for {result.asked} valid runs"
+        + ("" if result.valid_runs >= result.asked else f", of which there are {result.valid_runs}")
+        for policy, result in of_policy.items()
+        if result.runs > result.asked
+    ]
+    if summary.set_aside:
+        lines += ["kept, and left out of every average:", *(f"  - {printable(reason)}" for reason in summary.set_aside)]
+    return lines
+
+
 def summary_table(summary: Summary) -> str:
     """All results of an experiment in lines of text, with the verdict below them."""
     simulated = summary.backend == "fluid"
@@ -165,6 +181,7 @@ def summary_table(summary: Summary) -> str:
         swapped = swapped_parts(summary)
         if swapped:
             lines += ["policies swapped in mid-run, which count for neither:", _table(SWAP_COLUMNS, swapped, "llrl")]
+    lines += attempts_lines(summary)
     if not summary.valid:
         lines += ["verdict: INVALID", *(f"  - {printable(reason)}" for reason in summary.reasons)]
     else:

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from echelon.experiment import schema
 from echelon.places import EXPERIMENTS
-from echelon.running import runner
+from echelon.running import attempts, runner
 from echelonflow.errors import InputError
 from echelonflow.model import topologies
 from testbed.mininet_network import EmulatedNetwork
@@ -146,8 +146,8 @@ def test_files_that_are_no_experiment(tmp_path, text):
 def test_policies_take_turns_in_an_order_that_the_seed_decides():
     experiment = schema.check(changed(policies=["fair", "coflow", "echelonflow"], repeats=6), Path("f"))
     predictions = {name: runner.predict(experiment, name) for name in experiment.policies}
-    runs = runner.runs_of(experiment, predictions)
-    assert runs == runner.runs_of(experiment, predictions)
+    runs = attempts.runs_of(experiment, predictions)
+    assert runs == attempts.runs_of(experiment, predictions)
     for repeat in range(6):
         assert {r.policy for r in runs if r.repeat == repeat} == set(experiment.policies)
     assert len({tuple(r.policy for r in runs if r.repeat == k) for k in range(6)}) > 1

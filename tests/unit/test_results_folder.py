@@ -117,6 +117,27 @@ def test_analysis_again_gives_the_same_to_the_byte(tmp_path):
     assert derived(root) == first
 
 
+def test_an_invalid_run_in_whose_place_another_was_made_is_told_of_and_costs_nothing(tmp_path):
+    def spoil(runs):
+        runs[0].outcome.load = msgspec.structs.replace(runs[0].outcome.load, cpu_busy=0.99)
+
+    root = experiment(tmp_path / "run", repeats=3, change=spoil)
+    manifest = read_manifest(root / "manifest.json")
+    given = {"attempts": dict.fromkeys(manifest.policies, 3), "repeats": 2, "sealed": False}
+    write_manifest(root / "manifest.json", msgspec.structs.replace(manifest, **given))
+    summary = analyse(root, pictures=False)
+    assert summary.valid, summary.reasons
+    spoiled = next(run for run in summary.runs if not run.valid)
+    (reason,) = summary.set_aside
+    assert reason.startswith(f"{spoiled.label}: ")
+    result = next(result for result in summary.results if result.policy == spoiled.policy)
+    assert (result.asked, result.runs, result.valid_runs, result.iteration_s.n) == (2, 3, 2, 2)
+    table = summary_table(summary)
+    assert f"{spoiled.policy}: 3 attempts for 2 valid runs\n" in table
+    assert table.endswith("verdict: valid")
+    assert "processors were busy" in (root / "report.html").read_text()
+
+
 def test_an_invalid_run_is_kept_marked_and_left_out(tmp_path):
     def spoil(runs):
         runs[3].outcome.load = msgspec.structs.replace(runs[3].outcome.load, cpu_busy=0.99)

@@ -157,6 +157,13 @@ def test_calibration():
 
 
 def test_missing_runs_are_named():
-    assert judge_completeness([("fair", 0), ("fair", 1)], ["fair"], 2) == []
-    (reason,) = judge_completeness([("fair", 0)], ["fair", "echelonflow"], 1)
+    assert judge_completeness([("fair", 0), ("fair", 1)], {"fair": 2}) == []
+    (reason,) = judge_completeness([("fair", 0)], {"fair": 1, "echelonflow": 1})
     assert "echelonflow repeat 0" in reason
+
+
+def test_runs_beyond_those_asked_for_must_be_told_of_and_there():
+    found = [("fair", 0), ("fair", 1), ("echelonflow", 0)]
+    assert judge_completeness(found, {"fair": 2, "echelonflow": 1}) == []
+    assert judge_completeness(found, {"fair": 1, "echelonflow": 1}) == ["nobody asked for fair repeat 1"]
+    assert judge_completeness(found, {"fair": 3, "echelonflow": 1}) == ["1 of 4 runs are missing: fair repeat 2"]

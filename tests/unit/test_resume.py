@@ -21,12 +21,17 @@ from echelonflow.errors import (
     StorageError,
 )
 from echelonflow.records.agent_log import AgentLog
+from echelonflow.records.assignment import read_assignment, write_assignment
 from echelonflow.records.calibration import write_calibration
 from echelonflow.records.decisions import DecisionLog
 from echelonflow.records.folder import RunFolder
+from echelonflow.records.manifest import read_manifest
 from echelonflow.records.outcome import INTERRUPTED, CaptureCounts, RunOutcome, read_outcome, write_outcome
 from echelonflow.records.plan import write_plan
 from echelonflow.records.progress import Done, Interrupted, Warned
+from results.analysis.contradictions import of_experiment
+from results.analysis.summary import RunResult, lacking
+from results.analysis.verdict import judge_completeness
 from testbed import preflight, world
 from tests.unit.synthetic_run import calibration
 from tests.unit.test_experiments import GOOD, YAML
@@ -162,11 +167,41 @@ class Played:
         self.ends = []
         self.made = []
         self.warned = []
+        self.invalid = set()
+        """Labels of runs that do not count, though they ended well."""
+        self.rounds = []
+        """How many runs each world was to make, and how many it was told are done."""
+
+    def judged(self, root):
+        """What an analysis would find: runs count unless they failed or are among `invalid`."""
+        folder = RunFolder(root)
+        manifest = read_manifest(folder.manifest)
+        runs = [read_outcome(run.outcome) for run in folder.runs()]
+        results = [
+            RunResult(
+                o.label,
+                o.policy,
+                o.repeat,
+                () if o.completed and o.label not in self.invalid else ("it is slow",),
+                {},
+                None,
+            )
+            for o in runs
+        ]
+        reasons = judge_completeness([(r.policy, r.repeat) for r in results], manifest.runs_given())
+        assignment = read_assignment(folder.assignment) if folder.assignment.exists() else None
+        if assignment is not None:
+            reasons += of_experiment(manifest, assignment)
+        short = lacking(results, manifest.policies, manifest.repeats)
+        summary = SimpleNamespace(runs=results, valid=not short and not reasons, reasons=reasons, lacking=short)
+        return SimpleNamespace(summary=summary, write=lambda **_: summary)
 
     def hear(self, report):
         self.warned += [report.reason] if isinstance(report, Warned) else []
 
     def __call__(self, assignment, folder, report):
+        write_assignment(folder.assignment, assignment)
+        self.rounds.append((len(assignment.runs), assignment.before))
         if not folder.calibration.exists():
             write_calibration(folder.calibration, calibration(0.0))
         for run in assignment.runs:
@@ -200,15 +235,17 @@ class Played:
 def emulated(tmp_path, monkeypatch):
     """A short experiment on played emulations, without an analysis; the emulations, and a function that runs it."""
     played = Played(monkeypatch)
-    monkeypatch.setattr(runner, "analyse", lambda *_, **__: SimpleNamespace(valid=False))
+    monkeypatch.setattr(runner, "read", played.judged)
     path = tmp_path / "e.yaml"
     YAML().dump({**GOOD, "policies": ["fair", "fifo"], "repeats": 3}, path)
     experiment, out = schema.load(path), tmp_path / "out"
 
-    def go(again=False):
+    def go(again=False, more=0):
         if again:
-            return runner.resume(resuming.begun(out), quiet)[0]
-        return runner.run(experiment, out, "emulation", played.hear)[0]
+            code, played.found = runner.resume(resuming.begun(out), quiet, again=more)
+        else:
+            code, played.found = runner.run(experiment, out, "emulation", played.hear, again=more)
+        return code
 
     return played, go, RunFolder(out)
 
@@ -226,7 +263,7 @@ def test_an_emulation_goes_on_where_it_was_interrupted(emulated):
     assert go() == EXIT_INTERRUPTED
     first = list(played.made)
     kept = {label: (folder.raw / label / "run.json").read_bytes() for label, _ in first}
-    assert go(again=True) == EXIT_INVALID
+    assert go(again=True) == EXIT_VALID
     assert labels(played.made) == ALL
     assert kept == {label: (folder.raw / label / "run.json").read_bytes() for label in kept}
     assert [index for _, index in played.made] == list(range(6))
@@ -242,7 +279,7 @@ def test_what_failed_or_is_broken_is_done_again_under_a_number_of_its_own(emulat
     (folder.raw / cut / "run.json").write_bytes(b'{"schema": "echelon-run"')
     next(folder.pcap.glob(f"{lost}-*.pcap")).unlink()
     done, played.made = played.made, []
-    assert go(again=True) == EXIT_INVALID
+    assert go(again=True) == EXIT_VALID
     assert labels(played.made) == sorted([failed, broken, cut, lost])
     assert min(index for _, index in played.made) > done[5][1]
     assert {read_outcome(run.outcome).completed for run in folder.runs()} == {True}
@@ -310,3 +347,84 @@ def test_runs_that_were_changed_since_they_ended_are_made_again(emulated):
     next(folder.pcap.glob(f"{second}-*.pcap")).write_bytes(b"other packets")
     go(again=True)
     assert labels(played.made) == sorted([first, second])
+
+
+def test_a_run_that_does_not_count_is_made_again_beside_it(emulated):
+    played, go, folder = emulated
+    played.invalid = {"fair-r1"}
+    assert go(more=2) == EXIT_VALID
+    assert labels(played.made) == sorted([*ALL, "fair-r3"])
+    assert played.made[-1] == ("fair-r3", 6)
+    assert played.rounds == [(6, 0), (1, 6)]
+    assert read_outcome(folder.run("fair-r1").outcome).completed
+    assert read_manifest(folder.manifest).attempts == {"fair": 4, "fifo": 3}
+
+
+def test_a_run_that_failed_is_made_again_and_the_experiment_is_valid(emulated):
+    played, go, folder = emulated
+    played.ends = ["the agent on h1 died"]
+    assert go(more=2) == EXIT_VALID
+    first = played.made[0][0]
+    assert not read_outcome(folder.run(first).outcome).completed
+    assert len(played.made) == 7
+
+
+def test_policies_take_turns_in_what_is_made_again(emulated):
+    played, go, _ = emulated
+    played.invalid = {"fair-r0", "fair-r1", "fifo-r0", "fifo-r1"}
+    assert go(more=2) == EXIT_VALID
+    again = [label for label, _ in played.made[6:]]
+    assert [sorted(again[:2]), sorted(again[2:])] == [["fair-r3", "fifo-r3"], ["fair-r4", "fifo-r4"]]
+
+
+def test_no_more_is_made_again_than_may_be(emulated):
+    played, go, _ = emulated
+    played.invalid = {"fair-r0", "fair-r1", "fair-r3", "fair-r4"}
+    assert go(more=2) == EXIT_INVALID
+    assert labels(played.made) == sorted([*ALL, "fair-r3", "fair-r4"])
+    assert played.found.lacking == {"fair": 2}
+    played.made.clear()
+    assert go(again=True, more=2) == EXIT_VALID
+    assert played.made == [("fair-r5", 8), ("fair-r6", 9)]
+    assert played.found.reasons == []
+
+
+def test_a_policy_of_which_nothing_counts_is_tried_once_more_and_no_oftener(emulated):
+    played, go, _ = emulated
+    played.invalid = {f"fair-r{repeat}" for repeat in range(9)}
+    assert go(more=6) == EXIT_INVALID
+    assert labels(played.made) == sorted([*ALL, "fair-r3"])
+
+
+def test_a_policy_whose_one_more_try_counts_gets_the_others_too(emulated):
+    played, go, _ = emulated
+    played.invalid = {f"fair-r{repeat}" for repeat in range(3)}
+    assert go(more=3) == EXIT_VALID
+    assert played.rounds == [(6, 0), (1, 6), (2, 7)]
+
+
+def test_an_interrupt_while_runs_are_made_again_leaves_what_resumes(emulated):
+    played, go, folder = emulated
+    played.invalid = {"fair-r0", "fifo-r0"}
+    played.ends = [None] * 7 + [Interrupted]
+    assert go(more=2) == EXIT_INTERRUPTED
+    assert len(played.made) == 7
+    assert played.found.reasons == [
+        f"1 of 8 runs are missing: {'fair' if 'fifo' in played.made[-1][0] else 'fifo'} repeat 3"
+    ]
+    assert go(again=True) == EXIT_VALID
+    assert (len(played.made), len(folder.runs())) == (8, 8)
+    assert played.found.reasons == []
+
+
+def test_a_full_disk_between_rounds_costs_no_results(emulated, monkeypatch):
+    played, go, folder = emulated
+    played.invalid = {"fair-r0"}
+
+    def full(path, _):
+        raise StorageError("cannot be written: No space left on device", path)
+
+    monkeypatch.setattr(runner, "_note_given", lambda folder, _: full(folder.manifest, _))
+    assert go(more=2) == EXIT_INVALID
+    assert any("no run is made again" in reason for reason in played.warned)
+    assert folder.seal.exists()
