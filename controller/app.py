@@ -49,7 +49,8 @@ class Shell:
     """Carries what happens to the coordinator, and its instructions out.
 
     `load` makes policies, a user's in a process of its own, while everything else goes on. `guard` wraps each call of a
-    policy in this process. `gate` says who may be a client.
+    policy in this process. `gate` says who may be a client. With `confirm_rules` switches confirm what they are given in
+    a run, and its logs say when.
     """
 
     framework: Framework
@@ -57,10 +58,13 @@ class Shell:
     load: Callable[[str], Policy] = policies.load
     guard: Guard = unbounded
     gate: Gate = OWN_USER
+    confirm_rules: bool = False
     clients: Clients = field(init=False)
     _switches: dict[str, SwitchHandle] = field(default_factory=dict)
     _barriers: dict[tuple[int, int], str] = field(default_factory=dict)
     """(datapath id, xid) of a barrier under way, to the switch that it confirms."""
+    _given: dict[tuple[int, int], Callable[[float], None]] = field(default_factory=dict)
+    """The same of barriers that follow rules of a run, to what writes down when they were confirmed."""
     _logs: RunLogs | None = None
     _deciding: bool = False
     _alarm: Any = None
@@ -91,6 +95,10 @@ class Shell:
         return True
 
     def confirmed(self, datapath_id: int, xid: int) -> None:
+        note = self._given.pop((datapath_id, xid), None)
+        if note is not None:
+            with self._fail_without_logs():
+                note(time.monotonic())
         switch = self._barriers.pop((datapath_id, xid), None)
         if switch is not None:
             log.info("switch %s has its rules", switch)
@@ -202,8 +210,7 @@ class Shell:
             elif isinstance(instruction, ClosePolicy):
                 instruction.policy.close()
             elif isinstance(instruction, InstallRules):
-                if switch := self._switches.get(instruction.switch):
-                    switch.install(instruction.add, instruction.remove)
+                self._install(instruction)
             elif isinstance(instruction, ResetSwitch):
                 switch = self._switches[instruction.switch]
                 give = switch.complete if instruction.keep else switch.reset
@@ -211,6 +218,16 @@ class Shell:
             else:
                 self._write_log(instruction)
         self._schedule()
+
+    def _install(self, rules: InstallRules) -> None:
+        switch = self._switches.get(rules.switch)
+        if switch is None:
+            return
+        if self._logs is None or not self.confirm_rules:
+            switch.install(rules.add, rules.remove)
+            return
+        note = self._logs.given(rules.switch, len(rules.add) + len(rules.remove), time.monotonic())
+        self._given[switch.datapath_id, switch.install_confirmed(rules.add, rules.remove)] = note
 
     def _schedule(self) -> None:
         """Have a decision made: in the next round if one is due, or when it will be."""
@@ -244,7 +261,7 @@ class Shell:
         fabric = self.coordinator.fabric
         addresses = None if fabric.addresses is None else dict(fabric.addresses)
         opening = events.Opening(fabric.network, addresses, self.coordinator.questions_asked)
-        return RunLogs(Path(instruction.path), opening, instruction.preamble)
+        return RunLogs(Path(instruction.path), opening, instruction.preamble, confirm_rules=self.confirm_rules)
 
     @contextlib.contextmanager
     def _fail_without_logs(self) -> Iterator[None]:

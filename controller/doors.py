@@ -149,6 +149,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "follows one that was killed",
     )
     parser.add_argument(
+        "--confirm-rules",
+        action="store_true",
+        help="have switches confirm every change of rules in a run, and write when to rules.jsonl beside its decisions",
+    )
+    parser.add_argument(
         "--openflow-tls",
         nargs=3,
         type=Path,

@@ -77,7 +77,14 @@ class SwitchHandle:
 
     def install(self, add: Sequence[Rule], remove: Sequence[Rule] = ()) -> None:
         """Remove rules, then add rules, as one write."""
-        self._send([*(delete(self.datapath, rule) for rule in remove), *(flow_mod(self.datapath, r) for r in add)])
+        self._send(self._changes(add, remove))
+
+    def install_confirmed(self, add: Sequence[Rule], remove: Sequence[Rule] = ()) -> int:
+        """The same; returns the xid of the barrier that follows them."""
+        return self._confirmed(self._changes(add, remove))
+
+    def _changes(self, add: Sequence[Rule], remove: Sequence[Rule]) -> list[Any]:
+        return [*(delete(self.datapath, rule) for rule in remove), *(flow_mod(self.datapath, rule) for rule in add)]
 
     def reset(self, rules: Sequence[Rule]) -> int:
         """Leave the switch with exactly `rules`; returns the xid of the barrier that follows them."""

@@ -19,12 +19,14 @@ def controller_argv(
     tokens: Path | None = None,
     *,
     keep_rules: bool = False,
+    confirm_rules: bool = False,
 ) -> list[str]:
     """The command that starts the controller (see `echelon controller --help`). REST is served on rest.sock beside `socket`.
 
     `listen` is ADDRESS:PORT for switches; by default the loopback address and `CONTROLLER_PORT`. Without `network` the
     controller learns. `tokens` is a file of what clients must show (`echelonflow.records.tokens_file`). With `keep_rules`
-    it follows one that was killed in a run: switches go on by that one's rules.
+    it follows one that was killed in a run: switches go on by that one's rules. With `confirm_rules` every run's rules.jsonl
+    says when switches had what they were given.
     """
     options = ["--framework", framework, "--socket", str(socket)]
     options += ["--learn"] if network is None else ["--network", str(network)]
@@ -35,4 +37,6 @@ def controller_argv(
         options += ["--tokens", str(tokens)]
     if keep_rules:
         options.append("--keep-rules")
+    if confirm_rules:
+        options.append("--confirm-rules")
     return module_argv("controller.main", *options)

@@ -53,7 +53,8 @@ def main(argv: list[str] | None = None) -> int:
         framework = Framework(options.framework)
         with doors.opened(options) as open_doors:
             policy = options.policy or (None if options.network else DEFAULT_POLICY)
-            _serve(framework, Coordinator(fabric, keep_rules=options.keep_rules), open_doors, policy=policy)
+            coordinator = Coordinator(fabric, keep_rules=options.keep_rules)
+            _serve(framework, coordinator, open_doors, policy=policy, confirm_rules=options.confirm_rules)
     except EchelonError as error:
         print(f"controller: {error}", file=sys.stderr)
         return error.exit_code
@@ -75,12 +76,14 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, MOST_DESCRIPTORS)), hard))
 
 
-def _serve(framework: Framework, coordinator: Coordinator, open_doors: Doors, *, policy: str | None) -> None:
+def _serve(
+    framework: Framework, coordinator: Coordinator, open_doors: Doors, *, policy: str | None, confirm_rules: bool
+) -> None:
     """Serve switches, agents and REST until a signal; with `policy`, a standing run under it."""
     awake, woken = socket.socketpair()
     _stop_on_signals(woken)
     load = functools.partial(policies.load, wait=framework.wait)
-    shell = Shell(framework, coordinator, load, deadline, open_doors.gate)
+    shell = Shell(framework, coordinator, load, deadline, open_doors.gate, confirm_rules)
     framework.serve_switches(open_doors.switches, shell, open_doors.gate.uids, open_doors.tls)
     warm_up(coordinator.network)
     application = Rest(coordinator, shell.order, load, deadline, framework.time_limit)

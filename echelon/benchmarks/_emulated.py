@@ -22,11 +22,18 @@ def emulate(experiment: Experiment, say: Say) -> Path:
 
     RunError if it failed, or if not one run was valid; invalid ones are reported, and left out by `rows`.
     """
-    root = Path(tempfile.mkdtemp(prefix="bench-", dir=_parent()))
+    root = new_folder()
     code, summary = carry_out(experiment, root, say)
     if code in (EXIT_FAILED, EXIT_INTERRUPTED) or not any(result.valid_runs for result in summary.results):
         raise RunError(f"no valid run came out ({'; '.join(summary.reasons) or 'failed'}); see {root}")
     return root
+
+
+def new_folder() -> Path:
+    """An empty folder for a run, beside those of `echelon run`."""
+    parent = Path("results/runs")
+    parent.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix="bench-", dir=parent))
 
 
 def carry_out(experiment: Experiment, root: Path, say: Say) -> tuple[int, Summary]:
@@ -73,9 +80,3 @@ def iteration_times_s(folder: Path) -> dict[str, dict[int, float]]:
 def percentile(values: list[float], share: float) -> float:
     """The value below which `share` (0 to 1) of `values` lie."""
     return float(np.quantile(values, share))
-
-
-def _parent() -> Path:
-    parent = Path("results/runs")
-    parent.mkdir(parents=True, exist_ok=True)
-    return parent

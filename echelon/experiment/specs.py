@@ -112,6 +112,8 @@ class EmulationSpec(_Spec):
     enforcer: Enforcer = said("one of auto, priority, rate", "auto", "auto")
     framework: Literal["ryu", "os-ken"] = said("one of ryu, os-ken", "ryu", "ryu")
     progress_interval: str = said("a duration from 1 ms to 10 s", "50 ms", "50 ms")
+    confirm_rules: bool = said("true or false", example=True, default=False)
+    """Whether switches confirm every change of rules, and rules.jsonl says when: it costs a message each."""
     limits: dict[str, Limit] = said("a mapping of limits to numbers", {"max_late_p99_s": 0.01}, default_factory=dict)
 
 

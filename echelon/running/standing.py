@@ -76,9 +76,7 @@ class Standing:
 
         Switches keep their rules meanwhile. Raises WorldError where it does not come up within `limit_s`.
         """
-        process = self.controller = _start_controller(
-            self.folder, self.assignment.framework, keep_rules=resume is not None
-        )
+        process = self.controller = _start_controller(self.folder, self.assignment, keep_rules=resume is not None)
         self.line.close()
         self.line = CoordinatorLine(
             self.folder.control_socket, limit_s, lambda: check_controller(process), self.tokens[RUNNER]
@@ -97,10 +95,18 @@ def check_controller(process: subprocess.Popen[bytes]) -> None:
         raise WorldError(f"the controller died (exit {process.returncode}); see logs/controller.log and controller.out")
 
 
-def _start_controller(folder: RunFolder, framework: str, *, keep_rules: bool = False) -> subprocess.Popen[bytes]:
+def _start_controller(
+    folder: RunFolder, assignment: Assignment, *, keep_rules: bool = False
+) -> subprocess.Popen[bytes]:
     log_file = folder.logs / "controller.log"
     argv = controller_argv(
-        framework, folder.network, folder.control_socket, log_file, tokens=folder.tokens, keep_rules=keep_rules
+        assignment.framework,
+        folder.network,
+        folder.control_socket,
+        log_file,
+        tokens=folder.tokens,
+        keep_rules=keep_rules,
+        confirm_rules=assignment.confirm_rules,
     )
     with (folder.logs / "controller.out").open("ab") as log:
         return subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
@@ -115,7 +121,7 @@ def standing(folder: RunFolder, assignment: Assignment) -> Iterator[Standing]:
         tokens = make_tokens(network.hosts)
         stack.callback(folder.tokens.unlink, missing_ok=True)
         write_tokens(folder.tokens, tokens)
-        controller = _start_controller(folder, assignment.framework)
+        controller = _start_controller(folder, assignment)
         stack.callback(processes.end, controller, END_LIMIT_S)
         ovs = stack.enter_context(PrivateOpenVSwitch(folder.root, folder.logs, assignment.datapath, assignment.tso))
         net = stack.enter_context(EmulatedNetwork(network, ovs, congestion_control=assignment.congestion_control))

@@ -44,6 +44,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     framework: str = "ryu"
     progress_interval_s: float = 0.05
     max_link_error: float = 1.0
+    confirm_rules: bool = False
+    """Whether switches confirm every change of rules, for rules.jsonl."""
 
 
 def write_assignment(path: Path, assignment: Assignment) -> None:

@@ -78,6 +78,11 @@ class RunFiles:
         """Everything that happened to the coordinator, in order."""
         return self.root / "events.jsonl"
 
+    @property
+    def rules(self) -> Path:
+        """When switches were given rules and confirmed them; only where that was asked for."""
+        return self.root / "rules.jsonl"
+
     def restart(self, number: int) -> RunFiles:
         """Where the coordinator writes that was started anew in mid-run, for the `number`th time (from 1)."""
         return RunFiles(self.root / f"restart-{number}")

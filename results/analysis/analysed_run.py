@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from echelonflow.errors import InputError
 from echelonflow.model.faults import ControllerStop
-from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.assignment import AssignedRun
 from echelonflow.records.folder import RunFiles
 from echelonflow.records.outcome import RunOutcome, read_outcome
@@ -28,7 +27,7 @@ from results.analysis.asked import (
 )
 from results.analysis.context import Context
 from results.analysis.fidelity import measure
-from results.analysis.packets import Decided, FlowPackets, RunClock, Throughput, flow_packets, throughput
+from results.analysis.packets import Decided, RunClock, Throughput, packets_of_run, throughput
 from results.analysis.passing import WaitedFor, waited_for
 from results.analysis.planned import accounted_for, beyond_simulation, faults_done, faults_simulated
 from results.analysis.read_run import ReadRun, read_run
@@ -171,7 +170,7 @@ class _Run:
         # Without a controller agents choose their marks alone, and nobody decides them.
         alone = any(isinstance(done.fault, ControllerStop) for done in outcome.faults)
         decided = {} if alone else _decided(record)
-        packets = _packets(record, plan, captures, clock, decided) if clock is not None else {}
+        packets = packets_of_run(record, plan, captures, clock, decided) if clock is not None else {}
         fidelity = measure(
             outcome, record, packets, jobs,
             captures_wrong=captures_wrong,
@@ -277,30 +276,6 @@ def _with_policies(rows: Sequence[IterationRow], first: str, swapped: Sequence[S
     if not swapped:
         return list(rows)
     return [dataclasses.replace(row, in_force=in_force(first, swapped, row.start_s, row.finish_s)) for row in rows]
-
-
-def _packets(
-    record: RunRecord,
-    plan: Plan,
-    captures: Mapping[str, pcap.Capture],
-    clock: RunClock,
-    decided: Mapping[tuple[str, str], Mapping[int, Sequence[Decided]]],
-) -> dict[FlowKey, FlowPackets]:
-    """What the captures saw of every flow of `record` at those of its two ends that were captured."""
-    iterations = {job.name: job.iterations for job in plan.placed}
-    connections = {(f.job, f.flow): f for f in record.flows}
-    released = {(f.job, f.iteration, f.flow) for f in record.flows}
-    found = {}
-    for (job, flow), f in connections.items():
-        if f.src_host not in captures or f.dst_host not in captures:
-            continue
-        name = (plan.addresses[f.src_host], f.src_port, plan.addresses[f.dst_host], f.dst_port)
-        seen = flow_packets(
-            captures[f.src_host], captures[f.dst_host], name, f.size_bytes,
-            iterations=iterations[job], clock=clock, decided=decided.get((job, flow), {}),
-        )  # fmt: skip
-        found.update({key: s for i, s in enumerate(seen) if (key := (job, i, flow)) in released})
-    return found
 
 
 def _decided(record: RunRecord) -> dict[tuple[str, str], dict[int, list[Decided]]]:

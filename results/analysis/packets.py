@@ -13,7 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from echelonflow.errors import InputError
+from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.outcome import RunOutcome
+from echelonflow.records.plan import Plan
+from echelonflow.records.run_record import RunRecord
 from results.analysis.pcap import Capture, Int64s, TcpStream
 
 Floats = npt.NDArray[np.float64]
@@ -137,6 +140,30 @@ def flow_packets(
         )
         for k, (sent, got) in enumerate(zip(at_source, at_destination, strict=True))
     ]
+
+
+def packets_of_run(
+    record: RunRecord,
+    plan: Plan,
+    captures: Mapping[str, Capture],
+    clock: RunClock,
+    decided: Mapping[tuple[str, str], Mapping[int, Sequence[Decided]]] | None = None,
+) -> dict[FlowKey, FlowPackets]:
+    """What the captures saw of every flow of `record` at those of its two ends that were captured."""
+    iterations = {job.name: job.iterations for job in plan.placed}
+    connections = {(f.job, f.flow): f for f in record.flows}
+    released = {(f.job, f.iteration, f.flow) for f in record.flows}
+    found = {}
+    for (job, flow), f in connections.items():
+        if f.src_host not in captures or f.dst_host not in captures:
+            continue
+        name = (plan.addresses[f.src_host], f.src_port, plan.addresses[f.dst_host], f.dst_port)
+        seen = flow_packets(
+            captures[f.src_host], captures[f.dst_host], name, f.size_bytes,
+            iterations=iterations[job], clock=clock, decided=(decided or {}).get((job, flow)),
+        )  # fmt: skip
+        found.update({key: s for i, s in enumerate(seen) if (key := (job, i, flow)) in released})
+    return found
 
 
 def _disobedient_bytes(

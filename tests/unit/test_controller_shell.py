@@ -14,6 +14,7 @@ from echelonflow.errors import PolicyError
 from echelonflow.model import topologies
 from echelonflow.records.decisions import read_decisions
 from echelonflow.records.events import SwitchConnected
+from echelonflow.records.rules import read_rules
 from echelonflow.scheduling.policies import Policy
 from echelonflow.wire.messages import (
     Begin,
@@ -65,6 +66,10 @@ class Recorded:
 
     def install(self, add, remove):
         self.events.append(("install", len(add), len(remove)))
+
+    def install_confirmed(self, add, remove):
+        self.install(add, remove)
+        return 8
 
 
 @dataclass
@@ -123,6 +128,26 @@ def test_messages_of_one_round_lead_to_one_decision_rules_first(shell, events, t
     assert len(events) == 2
     (decision,) = read_decisions(tmp_path / "decisions.jsonl")
     assert decision.flows == 2
+
+
+def test_rules_are_confirmed_where_that_is_asked_for_and_their_times_written_down(shell, events, tmp_path):
+    again = tmp_path / "again"
+    again.mkdir()
+    shell.confirm_rules = True
+    hear(shell, RUNNER, Begin("r", "echelonflow", "priority", 1, str(again / "decisions.jsonl")))
+    flows = tuple(FlowDeclaration(f"f{i}", i, f"f{i}", "h1", "h2", 10**6, 0.0, 10_000 + i, 5001) for i in range(2))
+    hear(shell, AGENT, Declare("job", "g", "k", 1.0, flows), Ready())
+    hear(shell, AGENT, *releases(shell))
+    events.clear()
+    shell.framework.spawned.pop()()
+    assert events[0] == ("install", 2, 0)
+    shell.confirmed(1, 99)  # of something else
+    assert read_rules(again / "rules.jsonl") == []
+    shell.confirmed(1, 8)
+    (given,) = read_rules(again / "rules.jsonl")
+    assert (given.switch, given.rules, given.decisions) == ("s1", 2, 0)
+    assert given.sent_s <= given.confirmed_s
+    assert not (tmp_path / "rules.jsonl").exists()  # of the run before, which did not ask
 
 
 def test_a_fault_of_the_coordinator_itself_is_told_to_the_runner(shell, events, monkeypatch):
