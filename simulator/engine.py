@@ -7,9 +7,10 @@ Whatever happens at one moment is one event, and a policy decides at most once i
 
 from __future__ import annotations
 
+import dataclasses
+import heapq
 import math
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -52,12 +53,23 @@ class Source(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class _Decision:
-    """A decision on its way: from `effective_s` on the flows called `handle` have these rates and classes."""
+    """A decision on its way, or a part of it: the flows called `handle` are to have these rates and classes."""
 
-    effective_s: float
     handle: Ints
     rates_Bps: Floats
     traffic_class: Ints
+
+
+class Replayed:
+    """How far a run's settings and links were from ideal, so that a simulation repeats it.
+
+    `in_force_s` says when what is decided at a time is in force for each of some flows. `carried_Bps` is what links carried,
+    None for what they declare. Nobody told the policy of that.
+    """
+
+    def __init__(self, in_force_s: Callable[[Ints, float], Floats], carried_Bps: Sequence[float] | None) -> None:
+        self.in_force_s = in_force_s
+        self.carried_Bps: Floats | None = None if carried_Bps is None else np.array(carried_Bps, np.float64)
 
 
 class Engine:
@@ -66,7 +78,14 @@ class Engine:
     `run` raises PolicyError if the policy fails or allocates too much, RunError if nothing moves any more.
     """
 
-    def __init__(self, source: Source, policy: Policy, realism: Realism, faults: FaultsInForce | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        policy: Policy,
+        realism: Realism,
+        faults: FaultsInForce | None = None,
+        replayed: Replayed | None = None,
+    ) -> None:
         self.now_s = 0.0
         self.events = 0
         self.decisions = 0
@@ -76,11 +95,15 @@ class Engine:
         self._classes = realism.classes if realism.folds(policy.enforcer) else None
         self._faults = faults
         faithful = faults is None or not faults.limits_enforcement
-        self._ideal = faithful and self._classes is None and realism.decision_latency_s == 0
+        self._replayed = replayed
+        at_once = realism.decision_latency_s == 0 and replayed is None
+        self._ideal = faithful and self._classes is None and at_once
         self._flows = Flows()
         self._bursts = Bursts(realism.burst_s) if realism.burst_s > 0 else None
         self._expires_s = math.inf
-        self._on_their_way: deque[_Decision] = deque()
+        self._on_their_way: list[tuple[float, int, _Decision]] = []
+        """Heap of (when in force, sequence number, decision)."""
+        self._sequence = 0
         self._idle = 0
         self._idle_bytes = 0.0
 
@@ -103,7 +126,7 @@ class Engine:
             )
 
     def _next_s(self) -> float:
-        effective_s = self._on_their_way[0].effective_s if self._on_their_way else math.inf
+        effective_s = self._on_their_way[0][0] if self._on_their_way else math.inf
         fault_s = math.inf if self._faults is None else self._faults.next_s
         return min(self._flows.empty_s, self._source.next_s(), self._expires_s, effective_s, fault_s)
 
@@ -184,14 +207,34 @@ class Engine:
             flows.decided_class = served_class = np.zeros(len(flows), np.int64)
         if self._faults is not None:
             self._faults.note_classes(flows.handle, flows.decided_class)
-        effective_s = self.now_s + self._realism.decision_latency_s
-        self._on_their_way.append(_Decision(effective_s, flows.handle, rates, served_class))
+        if self._replayed is not None:
+            self._tell_changes(self._replayed, rates, served_class)
+        else:
+            decision = _Decision(flows.handle, rates, served_class)
+            self._send(self.now_s + self._realism.decision_latency_s, decision)
+
+    def _tell_changes(self, replayed: Replayed, rates: Floats, served_class: Ints) -> None:
+        """Send each flow what has changed for it, to be in force when the run that is repeated had it in force."""
+        flows = self._flows
+        changes = served_class != flows.told_class
+        if self._classes is None:
+            changes |= ~(rates == flows.told_Bps)  # also where nothing was told yet, which is not a number
+        flows.told_class, flows.told_Bps = served_class.copy(), rates.copy()
+        rows = np.flatnonzero(changes)
+        in_force_s = replayed.in_force_s(flows.handle[rows], self.now_s)
+        for moment_s in np.unique(in_force_s).tolist():
+            then = rows[in_force_s == moment_s]
+            self._send(moment_s, _Decision(flows.handle[then], rates[then], served_class[then]))
+
+    def _send(self, effective_s: float, decision: _Decision) -> None:
+        heapq.heappush(self._on_their_way, (effective_s, self._sequence, decision))
+        self._sequence += 1
 
     def _enact(self) -> bool:
         """Put in force what has become due; returns whether anything has."""
         due = False
-        while self._on_their_way and self._on_their_way[0].effective_s <= self.now_s:
-            decision, due = self._on_their_way.popleft(), True
+        while self._on_their_way and self._on_their_way[0][0] <= self.now_s:
+            (_, _, decision), due = heapq.heappop(self._on_their_way), True
             rows, places = self._flows.rows_of(decision.handle)
             self._flows.allow(rows, decision.rates_Bps[places], decision.traffic_class[places])
         return due
@@ -202,8 +245,8 @@ class Engine:
         if not len(flows):
             return
         flows.move_to(self.now_s)
-        if self._faults is not None and self._faults.hampered:
-            self._share_under(self._faults)
+        if self._replayed is not None or (self._faults is not None and self._faults.hampered):
+            self._share_what_is_carried()
             return
         undecided = np.isnan(flows.allowed_Bps)  # one that is held back is decided, and waits
         wait = self._realism.undecided == "wait"
@@ -221,13 +264,13 @@ class Engine:
             rates[unserved] = leftovers(snapshot, rates, unserved)
         self._set_rates(_placed(rates, rows))
 
-    def _share_under(self, faults: FaultsInForce) -> None:
-        """Rates where links carry less than they declare, or where nobody decides."""
-        flows = self._flows
+    def _share_what_is_carried(self) -> None:
+        """Rates where links carry other than they declare, settings come one by one, or nobody decides."""
+        flows, faults = self._flows, self._faults
         snapshot, rows = self._source.snapshot(flows, self.now_s)
         order = np.arange(len(flows)) if rows is None else rows
-        capacity_Bps = snapshot.capacity_Bps if faults.capacity_Bps is None else faults.capacity_Bps
-        if not faults.controller:
+        capacity_Bps = self._capacity_Bps(snapshot)
+        if faults is not None and not faults.controller:
             lowest = 0 if self._classes is None else self._classes - 1
             classes = faults.last_classes(flows.handle, flows.decided_class, lowest)
             rates = shared_by_class(snapshot, classes[order], capacity_Bps)
@@ -237,11 +280,21 @@ class Engine:
             rates = within(snapshot, np.nan_to_num(flows.allowed_Bps[order]), capacity_Bps)
         self._set_rates(_placed(rates, rows))
 
+    def _capacity_Bps(self, snapshot: Snapshot) -> Floats:
+        """What links carry now."""
+        if self._faults is not None and self._faults.capacity_Bps is not None:
+            return self._faults.capacity_Bps
+        if self._replayed is not None and self._replayed.carried_Bps is not None:
+            return self._replayed.carried_Bps
+        return snapshot.capacity_Bps
+
     def _set_rates(self, rates_Bps: Floats) -> None:
         """Let every flow go at its rate from now on, after what its path lets pass at once."""
         flows = self._flows
         if self._bursts is not None:
             snapshot, rows = self._source.snapshot(flows, self.now_s)
+            if self._replayed is not None:  # a link that carries less is full with less
+                snapshot = dataclasses.replace(snapshot, capacity_Bps=self._capacity_Bps(snapshot))
             passed_bytes = self._bursts.passed(snapshot, rates_Bps if rows is None else rates_Bps[rows])
             flows.remaining_bytes = flows.remaining_bytes - _placed(passed_bytes, rows)
         flows.set_rates(rates_Bps)

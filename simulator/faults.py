@@ -45,10 +45,14 @@ class Jobs(Protocol):
 class FaultsInForce:
     """The faults of one simulation of `jobs`, as its time goes on."""
 
-    def __init__(self, faults: Sequence[Fault], network: Network, jobs: Jobs) -> None:
+    def __init__(
+        self, faults: Sequence[Fault], network: Network, jobs: Jobs, carried_Bps: Sequence[float] | None = None
+    ) -> None:
         self._faults = faults
         self._jobs = jobs
         self._network = network
+        self._whole_Bps = network.capacity_Bps if carried_Bps is None else carried_Bps
+        """What links carry without faults."""
         self._changes_s = changes_s(faults)
         self._buried: set[str] = set()
         self._last_class: dict[Hashable, int] = {}
@@ -85,7 +89,7 @@ class FaultsInForce:
         shares = link_shares(self._faults, self._network, now_s)
         self.capacity_Bps = None
         if shares:
-            self.capacity_Bps = np.array(self._network.capacity_Bps)
+            self.capacity_Bps = np.array(self._whole_Bps)
             for index, share in shares.items():
                 self.capacity_Bps[index] *= share
         self.controller = not any(isinstance(f, ControllerStop) and f.holds(now_s) for f in self._faults)

@@ -36,6 +36,9 @@ class Flows:
         """The class in force; UNDECIDED before the first decision takes effect, and for a flow that is held back."""
         self.decided_class: Ints = np.zeros(0, np.int64)
         """The class that was decided last, in force or on its way."""
+        self.told_class: Ints = np.zeros(0, np.int64)
+        """The class that was said last, UNDECIDED for a flow that was to wait; like `told_Bps` kept where changes count."""
+        self.told_Bps: Floats = np.zeros(0)
 
     def __len__(self) -> int:
         return len(self.handle)
@@ -56,6 +59,8 @@ class Flows:
         self.allowed_Bps = np.concatenate((self.allowed_Bps, nothing))
         self.traffic_class = np.concatenate((self.traffic_class, undecided))
         self.decided_class = np.concatenate((self.decided_class, undecided))
+        self.told_class = np.concatenate((self.told_class, undecided))
+        self.told_Bps = np.concatenate((self.told_Bps, nothing))
 
     def keep(self, rows: Ints) -> None:
         """Drop all but `rows`, in ascending order."""

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 
 from echelonflow.model.dag import Job
 from echelonflow.model.faults import Fault
+from echelonflow.model.measured import Measured
 from echelonflow.model.network import Network
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling.policies import Policy
-from simulator.engine import Engine
+from simulator.engine import Engine, Replayed
 from simulator.faults import FaultsInForce, with_classes
 from simulator.realism import EXACT, Realism
 from simulator.training import TrainingJobs
@@ -28,17 +29,21 @@ def simulate(
     *,
     realism: Realism = EXACT,
     faults: Sequence[Fault] = (),
+    measured: Measured | None = None,
 ) -> RunRecord:
     """Run all iterations of `jobs` on `network` under `policy`; times in seconds from the run's zero.
 
     Raises PolicyError if the policy fails or allocates too much, RunError if the run cannot go on (flows
     in flight, none of them moving, and nothing else to wait for). `on_progress` is told the simulated time.
-    `faults` are what is planned to go wrong (`simulator.faults`).
+    `faults` are what is planned to go wrong (`simulator.faults`). `measured` is what a run was found to be late by: the
+    simulation is of that run, as far as the causes in it go.
     """
     record = RunRecord(policy.name, repeat)
-    source = TrainingJobs(jobs, network, record, realism.late_s, faults)
-    in_force = FaultsInForce(faults, network, source) if faults else None
-    Engine(source, policy, with_classes(realism, faults), in_force).run(on_progress)
+    source = TrainingJobs(jobs, network, record, realism.late_s, faults, measured)
+    carried_Bps = None if measured is None else measured.carried_Bps
+    in_force = FaultsInForce(faults, network, source, carried_Bps) if faults else None
+    replayed = None if measured is None or measured.obeys_at_once else Replayed(source.in_force_s, carried_Bps)
+    Engine(source, policy, with_classes(realism, faults), in_force, replayed).run(on_progress)
     source.check_done()
     record.counters.update(policy.counters())
     return record

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.dag import Compute, Job, Step
 from echelonflow.model.faults import Fault, Slowdowns
 from echelonflow.model.flow_key import FlowKey
+from echelonflow.model.measured import Measured
 from echelonflow.model.network import Network
 from echelonflow.model.progress import JobProgress, StepKey
 from echelonflow.records.run_record import ComputeRecord, FlowRecord, RunRecord
@@ -33,6 +34,8 @@ _BEGIN: StepKey = (0, "")
 class _Step:
     """What is asked of a step again in every iteration."""
 
+    host: str
+    """That begins it."""
     duration_s: float
     """Of what does not touch the network: a computation, or a transfer within a host, which takes no time."""
     compute: tuple[str, int, str] | None
@@ -44,7 +47,8 @@ class _Step:
 class TrainingJobs:
     """All iterations of some jobs. Writes what happens into a run record.
 
-    Computations end later by an exponential time of mean `late_s`; its draws follow from the record's repeat.
+    Computations end later by an exponential time of mean `late_s`; its draws follow from the record's repeat. Where a run
+    has `measured` what was late, the same steps are late here by as much.
     """
 
     def __init__(
@@ -54,8 +58,12 @@ class TrainingJobs:
         record: RunRecord,
         late_s: float = 0.0,
         faults: Sequence[Fault] = (),
+        measured: Measured | None = None,
     ) -> None:
         self._jobs = list(jobs)
+        self._measured = measured or Measured()
+        self._begin_s: dict[tuple[int, StepKey], float] = {}
+        """Of steps that cannot begin yet though all that they wait for has ended: the end has yet to be noticed."""
         self._ended: set[int] = set()
         """Jobs that a crash has ended."""
         hosts = {host for job in jobs for host in job.placement} if faults else set()
@@ -103,6 +111,7 @@ class TrainingJobs:
         for h, start in zip(handle.tolist(), start_s.tolist(), strict=True):
             i, key, release_s = self._in_flight.pop(h)
             self._state.finish(key, now_s)
+            self._note_when_noticed(i, key, now_s)
             job, iteration, name = key
             d, group, kind = self._flow(i, name)
             self._record.flows.append(
@@ -112,6 +121,19 @@ class TrainingJobs:
                 )
             )  # fmt: skip
             self._begin(i, self._progress[i].finish(iteration, name), now_s)
+
+    def in_force_s(self, handle: Ints, now_s: float) -> Floats:
+        """When what is decided now is in force for each of these flows, by what was measured."""
+        settings = self._measured.settings
+        if settings is None:
+            return np.full(len(handle), now_s)
+        found = []
+        for h in handle.tolist():
+            _, key, release_s = self._in_flight[h]
+            first_s = release_s + settings.first_s.get(key, settings.usual_first_s)
+            change_s = now_s + settings.change_s.get(key, settings.usual_change_s)
+            found.append(first_s if now_s <= release_s else max(first_s, change_s))
+        return np.array(found)
 
     def snapshot(self, flows: Flows, now_s: float) -> tuple[Snapshot, Ints | None]:
         self._state.progress_all(self._slot[flows.handle], flows.sent_bytes)
@@ -152,10 +174,16 @@ class TrainingJobs:
             self._begin(i, progress.start(), now_s)
             return
         iteration, name = key
-        compute = self._steps[i][name].compute
-        if compute is not None:
-            kind, rank, host = compute
-            self._record.computes.append(ComputeRecord(job.name, iteration, name, kind, rank, host, start_s, now_s))
+        step = self._steps[i][name]
+        if step.flow is not None:
+            self._release(i, (job.name, iteration, name), step.flow[0].size_bytes, now_s)
+            return
+        if step.compute is not None:
+            kind, rank, host = step.compute
+            late_s = self._measured.late_s.get((job.name, iteration, name), 0.0)
+            self._record.computes.append(
+                ComputeRecord(job.name, iteration, name, kind, rank, host, start_s, now_s + late_s, late_s)
+            )
         self._begin(i, progress.finish(iteration, name), now_s)
 
     def _begin(self, i: int, keys: list[StepKey], now_s: float) -> None:
@@ -163,11 +191,38 @@ class TrainingJobs:
         for key in keys:
             iteration, name = key
             step = steps[name]
+            begin_s = max(self._begin_s.pop((i, key), now_s), now_s)
             if step.flow is not None:
-                self._release(i, (job, iteration, name), step.flow[0].size_bytes, now_s)
+                begin_s += self._measured.release_s.get((job, iteration, name), 0.0)
+                if begin_s > now_s:
+                    self._schedule(begin_s, i, key, begin_s)
+                else:
+                    self._release(i, (job, iteration, name), step.flow[0].size_bytes, now_s)
             else:
                 late_s = self._draw.expovariate(1 / self._late_s) if self._late_s and step.compute is not None else 0.0
-                self._schedule(self._finish_s(step, now_s) + late_s, i, key, now_s)
+                self._schedule(self._finish_s(step, begin_s) + late_s, i, key, begin_s)
+
+    def _note_when_noticed(self, i: int, key: FlowKey, now_s: float) -> None:
+        """A flow has ended: what follows at each of its ends begins when that end was found to know."""
+        settings = self._measured.settings
+        if settings is None:
+            return
+        _, iteration, name = key
+        declared, _, _ = self._flow(i, name)
+        noticed_s = {
+            declared.src_host: now_s + settings.acknowledged_s.get(key, 0.0),
+            declared.dst_host: now_s + settings.arrival_s.get(key, 0.0),
+        }
+        for after in self._followers(i, iteration, name):
+            begin_s = noticed_s.get(self._steps[i][after[1]].host, now_s)
+            if begin_s > self._begin_s.get((i, after), now_s):
+                self._begin_s[i, after] = begin_s
+
+    def _followers(self, i: int, iteration: int, name: str) -> Iterable[StepKey]:
+        job = self._jobs[i]
+        yield from ((iteration, after) for after in job.dag.followers[name])
+        if iteration + 1 < job.iterations:
+            yield from ((iteration + 1, after) for after in job.dag.next_followers[name])
 
     def _finish_s(self, step: _Step, start_s: float) -> float:
         slow = None if step.compute is None else self._slow.get(step.compute[2])
@@ -189,8 +244,11 @@ class TrainingJobs:
 
 def _step(job: Job, step: Step, declared: Mapping[tuple[str, str], tuple[FlowDeclaration, str, str]]) -> _Step:
     if isinstance(step, Compute):
-        return _Step(step.duration_s, (step.kind, step.rank, job.placement[step.rank]), None)
-    return _Step(0.0, None, declared.get((job.name, step.name)))  # one within a host is not declared
+        host = job.placement[step.rank]
+        return _Step(host, step.duration_s, (step.kind, step.rank, host), None)
+    return _Step(
+        job.placement[step.src_rank], 0.0, None, declared.get((job.name, step.name))
+    )  # one within a host is not declared
 
 
 def _set(column: Ints, row: int, value: int) -> Ints:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from echelonflow.model.flow_key import FlowKey
-from echelonflow.records.agent_log import Computed, Line, Received, Sent, read_agent_log
+from echelonflow.records.agent_log import Computed, Line, Mark, Received, Sent, read_agent_log
 from echelonflow.records.decisions import read_decisions
 from echelonflow.records.folder import RunFiles
 from echelonflow.records.outcome import RunOutcome
@@ -35,6 +35,8 @@ class ReadRun:
     """Steps of which an agent tells more than once; the last telling is in the record."""
     acked_s: dict[FlowKey, float] = field(default_factory=dict)
     """When the sender of each flow knew that all of it had arrived."""
+    marks: dict[FlowKey, tuple[Mark, ...]] = field(default_factory=dict)
+    """How each flow was sent, setting by setting."""
 
 
 def read_run(files: RunFiles, outcome: RunOutcome, plan: Plan) -> ReadRun:
@@ -56,6 +58,7 @@ def read_run(files: RunFiles, outcome: RunOutcome, plan: Plan) -> ReadRun:
     record.computes = sorted(lines.computes.values(), key=lambda c: (c.start_s, c.job, c.iteration, c.step))
     found.twice.extend(lines.twice)
     found.acked_s.update((key, line.acked_s) for key, line in lines.sent.items())
+    found.marks.update((key, line.marks) for key, line in lines.sent.items())
     record.decisions += alone(outcome.faults, lines.sent, record.decisions)
     record.decisions.sort(key=lambda d: d.time_s)
     for flow in _flows(plan, lines.sent, lines.received, last_marks(record.decisions)):

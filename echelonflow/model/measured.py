@@ -1,0 +1,57 @@
+"""What one run measured of all that keeps it from being ideal, cause by cause: what a simulation repeats it with.
+
+Pure data, in seconds and payload bytes per second. Steps are named by (job, iteration, step). What is not in a mapping
+was on time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from echelonflow.model.flow_key import FlowKey
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How long it took from an event to what was decided on it, and from one end of a flow to the other's next step."""
+
+    first_s: Mapping[FlowKey, float] = field(default_factory=dict)
+    """From a flow's release until its first setting was in force."""
+    change_s: Mapping[FlowKey, float] = field(default_factory=dict)
+    """From what changes a flow's setting in mid-flight until the change was in force."""
+    usual_first_s: float = 0.0
+    """For flows that are not in `first_s`, and `usual_change_s` for those that are not in `change_s`."""
+    usual_change_s: float = 0.0
+    arrival_s: Mapping[FlowKey, float] = field(default_factory=dict)
+    """From a flow's last byte on the wire until its receiver went on."""
+    acknowledged_s: Mapping[FlowKey, float] = field(default_factory=dict)
+    """From a flow's last byte on the wire until its sender went on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Three causes, each of which may be left out."""
+
+    late_s: Mapping[FlowKey, float] = field(default_factory=dict)
+    """How much later than it was due a computation ended. What its host computes next does not begin later for that."""
+    release_s: Mapping[FlowKey, float] = field(default_factory=dict)
+    """How much later than what it waits for had ended a flow was released: its host had not noticed yet."""
+    settings: Settings | None = None
+    """None where every setting is in force at once."""
+    carried_Bps: tuple[float, ...] | None = None
+    """What each link carried, in the order of the network's links; None for what they declare."""
+
+    @property
+    def obeys_at_once(self) -> bool:
+        """Whether decided rates are simply in force: nothing is late but computations, and links are as declared."""
+        return self.settings is None and self.carried_Bps is None
+
+    def without(self, *, settings: bool = False, links: bool = False) -> Measured:
+        """The same, with some causes left out."""
+        return dataclasses.replace(
+            self,
+            settings=None if settings else self.settings,
+            carried_Bps=None if links else self.carried_Bps,
+        )

@@ -1,0 +1,163 @@
+"""What a run measured of each cause that keeps it from being ideal, from its logs, decisions, packets and calibration."""
+
+from __future__ import annotations
+
+import bisect
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from echelonflow.model.dag import Compute, Job
+from echelonflow.model.flow_key import FlowKey
+from echelonflow.model.measured import Measured, Settings
+from echelonflow.model.network import Network
+from echelonflow.records.calibration import CalibrationAttempt
+from echelonflow.records.run_record import RunRecord
+from results.analysis.packets import FlowPackets
+from results.analysis.passing import WaitedFor
+from results.analysis.read_run import ReadRun
+
+MOST_CHANGE_S = 1.0
+"""A setting that was put in force longer after the last event than this was not asked for by that event."""
+
+
+def measured(
+    read: ReadRun,
+    packets: Mapping[FlowKey, FlowPackets],
+    jobs: Sequence[Job],
+    carried_Bps: tuple[float, ...] | None,
+) -> Measured:
+    """All causes of one run; what no record tells of counts as on time."""
+    record = read.record
+    late_s = {(c.job, c.iteration, c.step): c.late_s for c in record.computes if c.late_s > 0}
+    return Measured(late_s, _late_releases(read, jobs), _settings(read, packets), carried_Bps)
+
+
+def _late_releases(read: ReadRun, jobs: Sequence[Job]) -> dict[FlowKey, float]:
+    """How much later each flow was released than all that it waits for had ended at its source."""
+    record = read.record
+    ended_s = {(c.job, c.iteration, c.step): c.finish_s - c.late_s for c in record.computes}
+    flows = {(f.job, f.iteration, f.flow): f for f in record.flows}
+    found: dict[FlowKey, float] = {}
+
+    def end_s(key: FlowKey, host: str) -> float:
+        """When a step had ended for `host`; not a number where nothing tells."""
+        flow = flows.get(key)
+        if flow is None:
+            return ended_s.get(key, math.nan)
+        return flow.finish_s if host == flow.dst_host else read.acked_s.get(key, math.nan)
+
+    for job in jobs:
+        for iteration in range(job.iterations):
+            for name in job.dag.order:
+                step, key = job.dag.by_name[name], (job.name, iteration, name)
+                if isinstance(step, Compute):
+                    continue
+                due_s = max([job.start_s, *(end_s(one, job.placement[step.src_rank]) for one in _before(job, key))])
+                if job.is_local(step):
+                    ended_s[key] = due_s
+                elif key in flows and flows[key].release_s > due_s:
+                    found[key] = flows[key].release_s - due_s
+    return found
+
+
+def _before(job: Job, key: FlowKey) -> list[FlowKey]:
+    """The steps that a step waits for, those of the iteration before included."""
+    name, iteration, step = key
+    found = [(name, iteration, before) for before in job.dag.by_name[step].after]
+    if iteration:
+        found += [(name, iteration - 1, before) for before in job.dag.previous.get(step, ())]
+    return found
+
+
+def _settings(read: ReadRun, packets: Mapping[FlowKey, FlowPackets]) -> Settings:
+    record = read.record
+    wire_end_s = {key: seen.finish_s for key, seen in packets.items() if seen.finish_s is not None}
+    first_s: dict[FlowKey, float] = {}
+    arrival_s: dict[FlowKey, float] = {}
+    acknowledged_s: dict[FlowKey, float] = {}
+    for f in record.flows:
+        key = (f.job, f.iteration, f.flow)
+        marks = read.marks.get(key, ())
+        # Not the first packet on the wire: behind higher classes of its own host it may leave long after.
+        first_s[key] = max((marks[0].time_s if marks else f.start_s) - f.release_s, 0.0)
+        if key in wire_end_s:
+            arrival_s[key] = _not_negative(f.finish_s - wire_end_s[key])
+            acknowledged_s[key] = _not_negative(read.acked_s.get(key, math.nan) - wire_end_s[key])
+    change_s = _changes(read, wire_end_s)
+    return Settings(
+        first_s,
+        {key: statistics.median(values) for key, values in change_s.items()},
+        statistics.median(first_s.values()) if first_s else 0.0,
+        statistics.median([value for values in change_s.values() for value in values]) if change_s else 0.0,
+        arrival_s,
+        acknowledged_s,
+    )
+
+
+def _not_negative(value_s: float) -> float:
+    return value_s if value_s > 0 else 0.0
+
+
+def _changes(read: ReadRun, wire_end_s: Mapping[FlowKey, float]) -> dict[FlowKey, list[float]]:
+    """How long after the last event before its decision each change of a flow in mid-flight was in force."""
+    events_s = _events_s(read.record, wire_end_s)
+    asked: dict[tuple[object, ...], list[float]] = defaultdict(list)
+    for decision in read.record.decisions:
+        for job, iteration, flow, dscp, rate_Bps in decision.changed:
+            asked[job, iteration, flow, dscp, rate_Bps].append(decision.time_s)
+    found: dict[FlowKey, list[float]] = {}
+    for key, marks in read.marks.items():
+        for mark in marks[1:]:
+            times_s = asked.get((*key, mark.dscp, mark.rate_Bps), [])
+            place = bisect.bisect_right(times_s, mark.time_s)
+            if not place:
+                continue
+            decided_s = times_s[place - 1]
+            event = bisect.bisect_right(events_s, decided_s)
+            since_s = mark.time_s - (events_s[event - 1] if event else decided_s)
+            took_s = since_s if since_s <= MOST_CHANGE_S else mark.time_s - decided_s
+            if 0 <= took_s <= MOST_CHANGE_S:
+                found.setdefault(key, []).append(took_s)
+    return found
+
+
+def _events_s(record: RunRecord, wire_end_s: Mapping[FlowKey, float]) -> list[float]:
+    """When flows were released and ended: what decisions are made on."""
+    found = [f.release_s for f in record.flows]
+    for f in record.flows:
+        end_s = wire_end_s.get((f.job, f.iteration, f.flow), f.finish_s)
+        if not math.isnan(end_s):
+            found.append(end_s)
+    return sorted(found)
+
+
+def carried_Bps(
+    network: Network, attempt: CalibrationAttempt | None, waited: Sequence[WaitedFor]
+) -> tuple[float, ...] | None:
+    """What each link carried: while flows of the run waited for it, else as it was calibrated; None where nothing tells.
+
+    A link that took part in several measurements carries what the best of them says: another link held up the others.
+    """
+    shares = _calibrated_shares(network, attempt)
+    shares.update({one.link: one.share for one in waited})
+    if not shares:
+        return None
+    return tuple(
+        rate_Bps * shares.get(link.name, 1.0)
+        for link, rate_Bps in zip(network.links, network.capacity_Bps, strict=True)
+    )
+
+
+def _calibrated_shares(network: Network, attempt: CalibrationAttempt | None) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for measurement in () if attempt is None else attempt.links:
+        if not (measurement.declared_Bps > 0 and 0 < measurement.measured_Bps < math.inf):
+            continue
+        # Records from before links were named say which kind they are of.
+        names = measurement.links or tuple(link.name for link in network.links if link.kind == measurement.kind)
+        for name in names:
+            share = measurement.measured_Bps / measurement.declared_Bps
+            found[name] = max(share, found.get(name, 0.0))
+    return found
