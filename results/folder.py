@@ -14,6 +14,7 @@ from results.analysis.analysed_run import AnalysedRun, emulated_runs, simulated_
 from results.analysis.coflows import coflow_results, judge_trace, load_trace_runs, write_coflows
 from results.analysis.columns import to_json, write_csv
 from results.analysis.context import Context, open_folder
+from results.analysis.paired import Comparison, compare
 from results.analysis.rows import FlowRow, GroupRow, IterationRow
 from results.analysis.shown import ShownRun
 from results.analysis.summary import RunResult, Summary, job_figures, lacking, policy_results, write_summary
@@ -137,8 +138,14 @@ def _summarise(folder: Context, runs: Sequence[AnalysedRun], *, simulated: bool)
         reasons=tuple(reasons),
         results=tuple(policy_results(results, folder.policies, folder.jobs, predictions, asked)),
         runs=tuple(results),
+        comparisons=() if simulated else tuple(_comparisons(folder, results)),
         set_aside=tuple(_reasons_of([run for run in results if run.policy in enough])),
     )
+
+
+def _comparisons(folder: Context, results: Sequence[RunResult]) -> list[Comparison]:
+    against = folder.manifest.against or folder.policies[0]
+    return compare(results, folder.policies, [job.name for job in folder.jobs], against)
 
 
 def _reasons_of(runs: Sequence[RunResult]) -> list[str]:

@@ -42,6 +42,9 @@ def run(
             "above the repeats. Default: half as many again as the repeats.",
         ),
     ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="Policy that the others are compared with, pair by pair (default: the first).")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of all random choices.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="New folder for the results (default results/runs/<time>-<name>).")
@@ -82,7 +85,7 @@ def run(
     from echelon.experiment import schema
 
     emulation = {k: v for k, v in (("datapath", datapath), ("framework", framework)) if v is not None} or None
-    override = {"policies": policy, "repeats": repeat, "seed": seed, "emulation": emulation}
+    override = {"policies": policy, "against": against, "repeats": repeat, "seed": seed, "emulation": emulation}
     changes = {k: v for k, v in override.items() if v is not None}
     files = files or []
     _check_arguments(files, out, resume, backend, changes)

@@ -18,11 +18,14 @@ from echelonflow.tables import markdown_table
 from results.analysis.coflows import CoflowKind, CoflowResult, CoflowRow
 from results.analysis.columns import columns_of
 from results.analysis.fidelity import Fidelity
+from results.analysis.paired import Comparison
 from results.analysis.planned import FaultShown
 from results.analysis.rows import FlowRow, GroupRow, IterationRow, RunKey
 from results.analysis.statistics import Estimate
 from results.analysis.summary import JobFigures, PolicyPart, PolicyResult, RunResult, Summary
-from results.report.table import COFLOW_COLUMNS, COLUMNS, SWAP_COLUMNS, PrintedColumn
+from results.report.comparison import COMPARISON_COLUMNS
+from results.report.printed_column import PrintedColumn
+from results.report.table import COFLOW_COLUMNS, COLUMNS, SWAP_COLUMNS
 
 END = "<!-- end of what is made -->"
 
@@ -37,6 +40,7 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "summary.json: results": (PolicyResult,),
         "summary.json: estimates": (Estimate,),
         "summary.json: figures": (JobFigures,),
+        "summary.json: comparisons": (Comparison,),
         "summary.json: runs": (RunResult,),
         "summary.json: parts": (PolicyPart,),
         "summary.json: fidelity": (Fidelity,),
@@ -47,7 +51,12 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
 )
 """What is made of each dataclass that a run writes, by the name of the made part."""
 PRINTED: Mapping[str, Sequence[PrintedColumn[Any]]] = MappingProxyType(
-    {"printed: jobs": COLUMNS, "printed: swaps": SWAP_COLUMNS, "printed: Coflows": COFLOW_COLUMNS}
+    {
+        "printed: jobs": COLUMNS,
+        "printed: comparisons": COMPARISON_COLUMNS,
+        "printed: swaps": SWAP_COLUMNS,
+        "printed: Coflows": COFLOW_COLUMNS,
+    }
 )
 """The tables that end a run on the terminal."""
 

@@ -66,6 +66,8 @@ class Experiment:
     """What every simulation of this experiment takes into account."""
     faults: tuple[Fault, ...] = ()
     """What is planned to go wrong in every run, in order of time."""
+    against: str | None = None
+    """The policy that others are compared with; None for the first."""
     enforcers: Mapping[str, str] = field(default_factory=dict)
     """Policy to what enforces it by its own account. Asked once: a user's file takes a process to ask."""
 
@@ -109,6 +111,8 @@ def check(data: dict[str, Any], path: Path, line_of: LineOf = no_line, known: Se
     made = _jobs(spec, at_fault, path.parent, network, faults)
     left_out = {place for key, *rest in at_fault if key == "policies" for place in rest if isinstance(place, int)}
     enforcers = enforcers_of(spec.policies, left_out, faults)
+    if spec.against is not None and spec.against not in spec.policies:
+        faults.append(f"against: {spec.against!r} is none of the policies{unknown(spec.against, spec.policies)}")
     limits = _limits(spec.emulation, faults)
     unit_s = collect(faults, "time_unit", lambda: _time_unit_s(spec.time_unit))
     collect(faults, "emulation.congestion_control", lambda: congestion_control(spec.emulation.congestion_control))
@@ -120,7 +124,8 @@ def check(data: dict[str, Any], path: Path, line_of: LineOf = no_line, known: Se
     return Experiment(
         spec.name, spec.title or spec.name, path, network, tuple(made.jobs), tuple(spec.policies), spec.repeats,
         spec.seed, spec.emulation, limits, unit_s, tuple(made.notes), data,
-        trace=made.traces[0] if made.traces else None, realism=realism, faults=planned, enforcers=enforcers,
+        trace=made.traces[0] if made.traces else None, realism=realism, faults=planned, against=spec.against,
+        enforcers=enforcers,
     )  # fmt: skip
 
 

@@ -165,6 +165,8 @@ class ExperimentSpec(_Spec):
     )
     jobs: list[JobSpec] = said("a list of at least one job", [{"name": "gpt2", "paradigm": "gpipe"}], min_length=1)
     policies: list[PolicyText] = said("a list of at least one policy", ["fair", "echelonflow"], min_length=1)
+    against: PolicyText | None = said("one of the policies", "fair", None)
+    """Others are compared with it; with the first where none is named."""
     repeats: int = said(f"a whole number from 1 to {MOST_REPEATS:,}", 5, 1, ge=1, le=MOST_REPEATS)
     seed: int = said("a whole number from 0 on, of 63 bits at most", 7, 0, ge=0, le=MOST_SEED)
     emulation: EmulationSpec = said("a mapping of settings", {"datapath": "kernel"}, EmulationSpec())

@@ -56,6 +56,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     experiment_folder: str | None = None
     """Where the experiment file lay: names of files in it are relative to that."""
     policies: tuple[str, ...]
+    against: str | None = None
+    """The policy that others are compared with; None for the first."""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     """What each policy is called in names of folders and files."""
     repeats: int

@@ -33,11 +33,15 @@ def estimate(values: Sequence[float]) -> Estimate | None:
     median, n = statistics.median(values), len(values)
     if n == 1:
         return Estimate(median, None, None, 1)
+    mean, half = statistics.fmean(values), half_width(statistics.stdev(values), n)
+    return Estimate(median, mean - half, mean + half, n)
+
+
+def half_width(spread: float, n: int) -> float:
+    """How far Student's t interval of the mean of `n` values (2 at least) reaches either way; `spread` is their deviation."""
     from scipy.special import stdtrit  # where it is needed: loading it takes a quarter of a second, scipy.stats a whole
 
-    mean = statistics.fmean(values)
-    half = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * statistics.stdev(values) / math.sqrt(n)
-    return Estimate(median, mean - half, mean + half, n)
+    return float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * spread / math.sqrt(n)
 
 
 def quantile(values: Sequence[float], q: float) -> float | None:

@@ -16,6 +16,7 @@ from echelonflow.model.dag import Job
 from results.analysis.coflows import CoflowResult
 from results.analysis.columns import to_json
 from results.analysis.fidelity import Fidelity
+from results.analysis.paired import Comparison
 from results.analysis.planned import FaultShown
 from results.analysis.rows import GroupRow, IterationRow, RunRows
 from results.analysis.statistics import Estimate, estimate
@@ -142,6 +143,7 @@ class Summary:
         "reasons",
         "set_aside",
         "results",
+        "comparisons",
         "runs",
         "coflows",
     )
@@ -161,6 +163,9 @@ class Summary:
     """One object per run; empty for a trace of Coflows. Computed."""
     coflows: tuple[CoflowResult, ...] = ()
     """One object per policy for a trace of Coflows; empty otherwise. Computed."""
+    comparisons: tuple[Comparison, ...] = ()
+    """One object per policy and job but for those of the policy that others are compared with; empty in simulations, which
+    have no spread. Computed."""
     set_aside: tuple[str, ...] = ()
     """Why runs do not count in whose place others were made, so that their policy lacks none. Computed."""
 

@@ -16,7 +16,9 @@ from echelonflow.records.calibration import Calibration
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import Manifest
 from results.analysis.summary import Summary
-from results.report.table import MISSING, format_seconds, format_share, swapped_parts
+from results.report.comparison import format_difference, format_ratio, narrowing_lines
+from results.report.printed_column import MISSING, format_seconds, format_share
+from results.report.table import swapped_parts
 
 _PICTURES = (
     (
@@ -67,6 +69,8 @@ def write_report(folder: RunFolder, manifest: Manifest, calibration: Calibration
     )
     environment.filters["seconds"] = format_seconds
     environment.filters["share"] = format_share
+    environment.filters["difference"] = format_difference
+    environment.filters["ratio"] = format_ratio
     environment.filters["ms"] = lambda value_s: MISSING if value_s is None else f"{value_s * 1e3:.2f}"
     environment.filters["percent"] = lambda value: MISSING if value is None else f"{value:.0%}"
     environment.filters["fine_percent"] = lambda value: MISSING if value is None else f"{value:.2%}"
@@ -79,6 +83,7 @@ def write_report(folder: RunFolder, manifest: Manifest, calibration: Calibration
         calibration=calibration,
         pictures=_pictures(folder.root),
         swapped=swapped_parts(summary),
+        narrowing=narrowing_lines(summary.comparisons),
         facts=_facts(manifest),
         experiment=json.dumps(manifest.experiment, indent=2, ensure_ascii=False),
         command=_command(manifest),
@@ -139,4 +144,5 @@ def _command(manifest: Manifest) -> str:
     policies = " ".join(f"--policy {shlex.quote(policy)}" for policy in manifest.policies)
     backend = " --backend fluid" if manifest.backend == "fluid" else ""
     file = manifest.experiment_file or f"{manifest.name}.yaml"
-    return f"echelon run {shlex.quote(file)} {policies} --repeat {manifest.repeats} --seed {manifest.seed}{backend}"
+    against = "" if manifest.against is None else f" --against {shlex.quote(manifest.against)}"
+    return f"echelon run {shlex.quote(file)} {policies}{against} --repeat {manifest.repeats} --seed {manifest.seed}{backend}"

@@ -13,7 +13,7 @@ from echelonflow.tables import markdown_table
 from results.analysis.side_by_side import Cell, by_row
 from results.analysis.statistics import Estimate
 from results.analysis.summary import PolicyResult
-from results.report.table import MISSING, format_estimate, format_seconds, format_share
+from results.report.printed_column import MISSING, format_estimate, format_seconds, format_share
 
 MEASURES: Mapping[str, str] = MappingProxyType(
     {"iteration_s": "iteration time", "exposed_s": "exposed communication", "tardiness_s": "tardiness"}

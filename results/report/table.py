@@ -2,48 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 from echelonflow.printable import printable
-from echelonflow.tables import text_table
 from results.analysis.coflows import FIGURES, CoflowResult
-from results.analysis.statistics import Estimate
 from results.analysis.summary import JobFigures, PolicyPart, PolicyResult, Summary
-
-MISSING = "-"
-Row = TypeVar("Row")
-
-
-def format_seconds(value_s: float | None) -> str:
-    """Seconds to the millisecond, a dash where there is no value."""
-    return MISSING if value_s is None else f"{value_s:.3f}"
-
-
-def format_estimate(found: Estimate | None) -> str:
-    """Median and interval, such as "8.51 [8.48, 8.55]"; no interval from a single run."""
-    if found is None:
-        return MISSING
-    if found.low is None:
-        return format_seconds(found.median)
-    return f"{format_seconds(found.median)} [{format_seconds(found.low)}, {format_seconds(found.high)}]"
-
-
-def format_share(value: float | None) -> str:
-    """A signed difference in per cent."""
-    return MISSING if value is None else f"{value:+.1%}"
-
-
-@dataclass(frozen=True, slots=True)
-class PrintedColumn(Generic[Row]):
-    """A column of a printed table: its head, what it means, and its text for a row."""
-
-    head: str
-    unit: str
-    meaning: str
-    text: Callable[[Row], str]
-
+from results.report.comparison import comparison_lines
+from results.report.printed_column import MISSING, PrintedColumn, format_estimate, format_seconds, format_share, printed
 
 COLUMNS: tuple[PrintedColumn[PolicyResult], ...] = (
     PrintedColumn("policy", "", "Policy with its options.", lambda r: r.policy),
@@ -142,11 +107,6 @@ COFLOW_COLUMNS: tuple[PrintedColumn[CoflowResult], ...] = (
 """The table of a simulated trace of Coflows."""
 
 
-def _table(columns: Sequence[PrintedColumn[Row]], rows: Sequence[Row], align: str) -> str:
-    texts = [[column.text(row) for column in columns] for row in rows]
-    return text_table([column.head for column in columns], texts, align=align)
-
-
 def attempts_lines(summary: Summary) -> list[str]:
     """What policies took to come to the valid runs that were asked for, where it was more than that; and what does not count."""
     of_policy = {result.policy: result for result in summary.results}
@@ -166,21 +126,22 @@ def summary_table(summary: Summary) -> str:
     simulated = summary.backend == "fluid"
     title = f"{printable(summary.name)}{' (simulated)' if simulated else ''}:"
     if summary.coflows:
-        lines = [_table(COFLOW_COLUMNS, summary.coflows, align="l")]
+        lines = [printed(COFLOW_COLUMNS, summary.coflows, align="l")]
         lines.append(
             "Coflow completion times in seconds, simulated (fluid), no packets were sent; /1st: over the first policy's"
         )
     else:
-        lines = [_table(COLUMNS, summary.results, align="ll")]
+        lines = [printed(COLUMNS, summary.results, align="ll")]
         source = "simulated (fluid), no packets were sent" if simulated else "measured on emulated links"
         several = any(r.iteration_s is not None and r.iteration_s.low is not None for r in summary.results)
         note = "; medians over runs [95 % interval]" if several else ""
         lines.append(
             f"seconds, {source}{note}; predicted: iteration by fluid simulation; speed-up over the first policy"
         )
+        lines += comparison_lines(summary.comparisons)
         swapped = swapped_parts(summary)
         if swapped:
-            lines += ["policies swapped in mid-run, which count for neither:", _table(SWAP_COLUMNS, swapped, "llrl")]
+            lines += ["policies swapped in mid-run, which count for neither:", printed(SWAP_COLUMNS, swapped, "llrl")]
     lines += attempts_lines(summary)
     if not summary.valid:
         lines += ["verdict: INVALID", *(f"  - {printable(reason)}" for reason in summary.reasons)]

@@ -21,6 +21,7 @@ from tests.unit.synthetic_run import paper_job, paper_network, synthetic_run, wr
 
 PAGE = (columns.DOCS / "columns.md").read_text(encoding="utf-8")
 EXPERIMENTS = columns.DOCS.parent / "experiments"
+COMPARED = ("iteration_difference_s", "exposed_difference_s", "speedup")
 
 
 def documented(part):
@@ -90,6 +91,12 @@ def test_tables_of_runs_are_documented(kind, request):
     assert ((root / "decisions.jsonl").stat().st_size > 0) == (kind == "emulated")
 
 
+def test_the_table_of_comparisons_is_documented(emulated):
+    lines = summary_table(emulated[1]).splitlines()
+    after = lines.index("compared with fair, pair by pair:")
+    assert re.split(r"  +", lines[after + 1].strip()) == documented("printed: comparisons")
+
+
 def test_the_table_of_swaps_is_documented(emulated):
     lines = summary_table(emulated[1]).splitlines()
     after = lines.index("policies swapped in mid-run, which count for neither:")
@@ -111,6 +118,10 @@ def objects(summary):
             yield "summary.json: estimates", result[name]
         if result["predicted"]:
             yield "summary.json: figures", result["predicted"]
+    for comparison in summary["comparisons"]:
+        yield "summary.json: comparisons", comparison
+        for name in COMPARED:
+            yield "summary.json: estimates", comparison[name]
     for run in summary["runs"]:
         yield "summary.json: runs", run
         yield from (("summary.json: figures", figures) for figures in run["jobs"].values())
@@ -129,7 +140,7 @@ def test_every_object_of_the_summaries_is_documented(emulated, fluid, faulty, tr
         for part, found in objects(json.loads((root / "summary.json").read_text())):
             assert list(found) == documented(part), part
             assert not [key for key, value in found.items() if isinstance(value, dict) and key not in
-                        ("iteration_s", "exposed_s", "tardiness_s", "predicted", "jobs", "fidelity")]  # fmt: skip
+                        ("iteration_s", "exposed_s", "tardiness_s", "predicted", "jobs", "fidelity", *COMPARED)]  # fmt: skip
             seen.add(part)
     assert seen == {part for part in columns.WRITTEN if part.startswith("summary.json")}
 

@@ -95,6 +95,7 @@ KEYS = [
 ]
 VALUES = [
     ("repeats: 2", "repeats: 0", "14: repeats: 0 is not a whole number from 1 to 10,000; write such as `repeats: 5`"),
+    ("repeats: 2", "against: fare", "14: against: 'fare' is none of the policies; did you mean 'fair'?"),
     ("repeats: 2", "repeats: two", "14: repeats: 'two' is not a whole number from 1 to 10,000; write such as `repeats: 5`"),
     ("repeats: 2", "repeats: '5'", "14: repeats: '5' is not a whole number from 1 to 10,000"),
     ("repeats: 2", "repeats: 2.5", "14: repeats: 2.5 is not a whole number from 1 to 10,000"),
