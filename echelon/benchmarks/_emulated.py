@@ -11,9 +11,10 @@ import numpy as np
 
 from echelon.benchmarks import Figure, Say
 from echelon.experiment.schema import Experiment
-from echelon.running import runner
+from echelon.running import resuming, runner
 from echelonflow.errors import EXIT_FAILED, EXIT_INTERRUPTED, RunError
-from echelonflow.records.progress import Progress, Running
+from echelonflow.records.folder import RunFolder
+from echelonflow.records.progress import Progress, Report, Running
 from results.analysis.summary import Summary, read_summary
 
 
@@ -36,14 +37,25 @@ def new_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="bench-", dir=parent))
 
 
-def carry_out(experiment: Experiment, root: Path, say: Say) -> tuple[int, Summary]:
-    """Run `experiment` on the emulated network into the new folder `root`; exit code, and what came out of it."""
+def carry_out(
+    experiment: Experiment, root: Path, say: Say, hear: Report | None = None, *, again: int = 0, pictures: bool = True
+) -> tuple[int, Summary]:
+    """Run `experiment` on the emulated network into `root`; exit code, and what came out of it.
+
+    Where it was begun there before, it is gone on with. `hear` is told of all progress, as it happens. In the place of
+    runs that do not count, up to `again` of each policy are made.
+    """
 
     def report(progress: Progress) -> None:
         if isinstance(progress, Running):
             say(f"run {progress.run + 1} of {progress.of}: {progress.policy}")
+        if hear is not None:
+            hear(progress)
 
-    code, summary = runner.run(experiment, root, "emulation", report)
+    if RunFolder(root).manifest.exists():
+        code, summary = runner.resume(resuming.begun(root, experiment), report, pictures=pictures, again=again)
+    else:
+        code, summary = runner.run(experiment, root, "emulation", report, pictures=pictures, again=again)
     for reason in summary.reasons:
         say(f"invalid: {reason}")
     return code, summary

@@ -178,7 +178,7 @@ def _kill(process: subprocess.Popen[str], words: str, at_s: float) -> tuple[bool
         found = descendants(process.pid)
         family |= set(found)
         if time.monotonic() - started_s >= at_s:
-            victim = process.pid if not words else next(_of_kind(found, words), None)
+            victim = process.pid if not words else next(of_kind(found, words), None)
             if victim is not None and alive(victim):
                 os.kill(victim, signal.SIGKILL)
                 return True, family
@@ -186,7 +186,7 @@ def _kill(process: subprocess.Popen[str], words: str, at_s: float) -> tuple[bool
     return False, family
 
 
-def _of_kind(found: dict[int, str], words: str) -> Iterator[int]:
+def of_kind(found: dict[int, str], words: str) -> Iterator[int]:
     """Those whose command line holds `words`; where one became the other by way of several programs, the last of them."""
     if words.startswith(_WORLD):
         return (

@@ -38,7 +38,7 @@ LINES = {
     ],
 )  # fmt: skip
 def test_every_kind_of_process_is_told_from_the_others(kind, pid):
-    assert list(kills._of_kind(LINES, kills.KINDS[kind])) == [pid]
+    assert list(kills.of_kind(LINES, kills.KINDS[kind])) == [pid]
 
 
 @pytest.fixture
