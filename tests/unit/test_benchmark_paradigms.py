@@ -13,7 +13,8 @@ import pytest
 from rich.console import Console
 
 from echelon import benchmarks
-from echelon.benchmarks import _closed_forms, collectives, paradigms, sensitivity
+from echelon.benchmarks import _closed_forms, _paradigm_figures, collectives, paradigms, sensitivity
+from echelon.benchmarks._paradigm_figures import ALONE, SHARED
 from echelon.benchmarks._paradigm_files import POLICIES, files
 from echelon.experiment import schema
 from echelon.running.manifest import manifest
@@ -122,7 +123,7 @@ def test_hosts_of_a_job_without_closed_form_are_left_out(tmp_path):
     unknown = {"name": "unknown", "paradigm": "pipeline", "profile": "gpt2-small-cpu", "stages": 2, "micro_batches": 1}
     jobs = [known, {**unknown, "placement": ["h1", "h4"]}]
     data = {"name": "x", "network": network, "jobs": jobs, "policies": ["fair"]}
-    found = paradigms._closed_form_bytes(schema.check(data, tmp_path / "x.yaml"))
+    found = _paradigm_figures.closed_form_bytes(schema.check(data, tmp_path / "x.yaml"))
     assert set(found) == {"h2", "h3"}
 
 
@@ -132,7 +133,7 @@ def test_perfect_recordings_miss_nothing(tmp_path):
     figures = paradigms.run(2, silent, tmp_path, ["gpipe", "zero"], execute)
     assert execute.carried_out == ["gpipe", "zero"]
     assert all(figure.ok in (True, None) for figure in figures), figures
-    assert named(figures, "median of the difference over 8 ").measured == "0.0%"
+    assert named(figures, "median over 8 ").measured == "0.0%"
     pairs = re.fullmatch(r"(\d+) of (\d+)", named(figures, "in the same order").measured)
     assert pairs is not None
     assert int(pairs[1]) == int(pairs[2]) >= 3  # fluid has coflow(grouping=group) far behind the others
@@ -165,6 +166,31 @@ def test_it_goes_on_where_it_was_stopped_and_runs_again_what_is_asked_differentl
 
 
 @pytest.mark.slow  # whole run folders are written and analysed
+def test_jobs_alone_and_beside_a_rival_have_figures_and_tables_of_their_own(tmp_path):
+    said = []
+    figures = paradigms.run(1, said.append, tmp_path, ["gpipe", "pipedream-shared"], Recorded())
+    assert said[0] == "0 of 2 experiments are measured; the others take about 5 min"
+    assert said[-2] == "2 of 2 experiments are measured; the others take about 0 min"
+    alone = named(figures, "alone: exposed communication off fluid, median over 4 ")
+    shared = named(figures, "beside a rival: exposed communication off fluid, median over 8 ")
+    assert (alone.must, shared.must) == ("at most 3 % (goal 1.5 %)", "at most 3 % (goal 2 %)")
+    assert "gpipe" in (tmp_path / "paradigms.md").read_text()
+    assert "rival" in (tmp_path / "paradigms-shared.md").read_text()
+    assert named(figures, "measured on").measured.startswith("unknown number of processors, Linux unknown, ")
+
+
+def test_what_is_left_to_measure_is_reckoned_by_what_took_how_long(monkeypatch, tmp_path):
+    now = iter([0.0, 400.0])
+    monkeypatch.setattr(paradigms.time, "monotonic", lambda: next(now))
+    monkeypatch.setattr(paradigms, "_expected_s", lambda experiment: {"gpipe": 200.0, "zero": 300.0}[experiment.name])
+    gpipe, zero = (schema.load(path) for path in files(["gpipe", "zero"]))
+    left = paradigms.Left([gpipe, zero], tmp_path)
+    assert left.words() == "0 of 2 experiments are measured; the others take about 8 min"
+    left.done(gpipe)
+    assert left.words() == "1 of 2 experiments are measured; the others take about 10 min"
+
+
+@pytest.mark.slow  # whole run folders are written and analysed
 def test_invalid_runs_are_left_out_and_a_policy_without_any_valid_one_is_missed(tmp_path):
     def spoil(experiment, runs):
         for run in runs:
@@ -177,7 +203,7 @@ def test_invalid_runs_are_left_out_and_a_policy_without_any_valid_one_is_missed(
     assert named(figures, "valid runs").measured == "13 of 16"
     covered = named(figures, "experiments with")
     assert (covered.measured, covered.ok) == ("1 of 2; not pipedream", False)
-    assert named(figures, "over 7 ").ok
+    assert named(figures, "median over 7 ").ok
 
 
 def test_what_fails_is_said_and_does_not_end_the_rest(tmp_path):
@@ -242,7 +268,7 @@ def test_an_answer_that_hinges_on_a_tie_is_found(tmp_path, small, policy, hinges
     found = {moved.job: moved for moved in sensitivity.moved_by(schema.load(path), policy, 20)}
     assert set(found) == {"small", "large"}
     assert all(len(moved.by) == 20 for moved in found.values())
-    assert (max(moved.farthest for moved in found.values()) > paradigms.MOST_WORST) is hinges
+    assert (max(moved.farthest for moved in found.values()) > sensitivity.MOST_WORST) is hinges
 
 
 def test_firmness_has_a_figure_for_each_experiment_and_one_over_all():
@@ -262,18 +288,25 @@ def cell(policy, exposed_s, fluid_s, experiment="x"):
 def test_differences_that_are_too_large_are_missed():
     near = [cell(policy, 1.01, 1.0, name) for policy in ("a", "b") for name in ("x", "y")]
     far = cell("c", 1.2, 1.0)
-    median, worst, _ = paradigms._against_fluid([*near, far])
+    median, worst, _ = _paradigm_figures._against_fluid(ALONE, [*near, far])
     assert (median.ok, worst.ok) == (True, False)
     assert worst.measured == "+20.0% (x: gpt2, c)"
-    median, worst, _ = paradigms._against_fluid([cell("a", 0.93, 1.0), cell("b", 0.93, 1.0)])
+    median, worst, _ = _paradigm_figures._against_fluid(ALONE, [cell("a", 0.93, 1.0), cell("b", 0.93, 1.0)])
     assert (median.ok, worst.ok) == (False, True)
+
+
+def test_limits_are_those_of_the_setting():
+    found = [cell(policy, 1.005, 1.0) for policy in ("a", "b", "c")] + [cell("d", 1.11, 1.0)]
+    for setting, worst_is_near in ((ALONE, False), (SHARED, True)):
+        median, worst, _ = _paradigm_figures._against_fluid(setting, found)
+        assert (median.ok, worst.ok) == (True, worst_is_near)
 
 
 def test_order_counts_where_fluid_tells_policies_apart():
     a, b, c = cell("a", 2.0, 1.0), cell("b", 1.9, 1.07), cell("c", 1.5, 2.0)
     pairs = pairs_apart([a, b, c], 0.08)
     assert [(pair.first, pair.second, pair.same_order) for pair in pairs] == [("a", "c", False), ("b", "c", False)]
-    _, _, order = paradigms._against_fluid([a, b, c])
+    _, _, order = _paradigm_figures._against_fluid(ALONE, [a, b, c])
     assert order.ok is False
     assert order.measured.startswith("0 of 2; not x: gpt2: a before c")
     assert pairs_apart([a, cell("d", None, 3.0)], 0.08) == []
