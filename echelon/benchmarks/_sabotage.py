@@ -56,6 +56,14 @@ exec {real} "$@"
 """
 """In place of tcpdump: the same with a buffer that holds hardly anything."""
 SPIN = (sys.executable, "-I", "-S", "-c", "while True: pass")
+_STEAL = """
+import time
+while True:
+    until_s = time.monotonic() + {stolen_s}
+    while time.monotonic() < until_s:
+        pass
+    time.sleep({left_s})
+"""
 
 
 class World:
@@ -80,7 +88,9 @@ class World:
 
     def spawn(self, script: str) -> subprocess.Popen[bytes]:
         """Start a shell script where the switches' interfaces are; whoever calls ends it."""
-        return subprocess.Popen(["nsenter", f"--target={self._emulator()}", "--net", "sh", "-c", script])
+        return subprocess.Popen(
+            ["nsenter", f"--target={self._emulator()}", "--net", "sh", "-c", script], stderr=subprocess.DEVNULL
+        )
 
     def _run(self, namespaces: Sequence[str], pid: int, script: str, environment: dict[str, str]) -> None:
         done = subprocess.run(
@@ -126,26 +136,45 @@ class Nobody:
 class BusyLoops:
     """Loops that take processors away during every run, `loops` of them (0: two for each processor), at a niceness."""
 
-    def __init__(self, loops: int, niceness: int) -> None:
+    def __init__(self, loops: int, niceness: int, argv: Sequence[str] = SPIN) -> None:
         self._loops = loops or 2 * (os.cpu_count() or 1)
         self._niceness = niceness
+        self._argv = argv
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def hear(self, progress: Progress, world: World) -> None:
         del world
         if isinstance(progress, IterationBegun):
             if not self._processes:
-                self._processes = [subprocess.Popen(SPIN) for _ in range(self._loops)]
-                for process in self._processes:
-                    os.setpriority(os.PRIO_PROCESS, process.pid, self._niceness)
+                self._processes = [self._start() for _ in range(self._loops)]
         else:
             self.close()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(self._argv)
+        os.setpriority(os.PRIO_PROCESS, process.pid, self._niceness)
+        return process
 
     def close(self) -> None:
         for process in self._processes:
             process.kill()
             process.wait()
         self._processes = []
+
+
+class Thieves(BusyLoops):
+    """Take every processor away for `stolen_s` and leave it for `left_s`, in turns, as a host of virtual machines does.
+
+    Nothing here goes before them.
+    """
+
+    def __init__(self, stolen_s: float, left_s: float) -> None:
+        super().__init__(os.cpu_count() or 1, 0, (*SPIN[:-1], _STEAL.format(stolen_s=stolen_s, left_s=left_s)))
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        process = super()._start()
+        os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(1))
+        return process
 
 
 class SlowLink:

@@ -14,6 +14,7 @@ import contextlib
 import functools
 import statistics
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -43,13 +44,19 @@ POLICY = CLEAN_POLICIES[0]
 HIGHEST_NICENESS = -20
 """Of loops that nothing on the machine goes before."""
 SLOW = ("s1", "h2")
-"""The link that is made slow: every forward transfer into the middle stage goes over it."""
-NETWORK = {"topology": "single-switch", "hosts": 3, "rate": "40 Mbit/s"}
-JOB = {
-    "name": "job", "paradigm": "pipeline-1f1b", "stages": 3, "micro_batches": 4, "forward": "100 ms",
-    "backward": "100 ms", "activation": "200 ms of link", "iterations": 2,
-}  # fmt: skip
-"""Links carry both directions at once, and without marks its iterations take a tenth longer."""
+"""The link that is made slow: both jobs send over it, so that marks decide there which goes first."""
+NETWORK = {"topology": "single-switch", "hosts": 4, "rate": "40 Mbit/s"}
+JOBS = (
+    {
+        "name": "job", "paradigm": "pipeline-1f1b", "stages": 3, "micro_batches": 4, "forward": "100 ms",
+        "backward": "100 ms", "activation": "150 ms of link", "iterations": 2, "placement": ["h1", "h2", "h3"],
+    },
+    {
+        "name": "rival", "paradigm": "pipeline", "stages": 2, "micro_batches": 6, "forward": "100 ms",
+        "activation": "250 ms of link", "iterations": 2, "placement": ["h4", "h2"],
+    },
+)  # fmt: skip
+"""Links carry both directions at once. Without marks, iterations of the first job take half as long again."""
 
 _LOAD = ("busy", "late", "stolen", "taken away", "processor")
 _LINK = ("link", "carried", "calibrat", "rate")
@@ -74,6 +81,8 @@ FAULTS: Mapping[str, Fault] = MappingProxyType(
     {
         "busy-loop": Fault(_LOAD, lambda: _sabotage.BusyLoops(1, 0), always=False),
         "busy-loops": Fault(_LOAD, lambda: _sabotage.BusyLoops(0, HIGHEST_NICENESS), always=False),
+        "little-stolen": Fault(_LOAD, lambda: _sabotage.Thieves(0.01, 0.09), always=False),
+        "much-stolen": Fault(_LOAD, lambda: _sabotage.Thieves(0.08, 0.08), always=False),
         "slow-link-before": Fault(_LINK, lambda: _sabotage.SlowLink(SLOW, before_calibration=True)),
         "slow-link-after": Fault(_LINK, lambda: _sabotage.SlowLink(SLOW, before_calibration=False)),
         "marks-stripped": Fault(_MARK, lambda: _sabotage.MarksStripped(mid_run=False)),
@@ -115,7 +124,7 @@ def _experiment(name: str, repeat: int) -> Experiment:
         (CLEAN_POLICIES, CLEAN_RUNS // len(CLEAN_POLICIES) * repeat) if name == CLEAN else ((POLICY,), repeat)
     )
     data: dict[str, Any] = {
-        "name": name, "network": NETWORK, "jobs": [JOB], "policies": list(policies), "repeats": repeats,
+        "name": name, "network": NETWORK, "jobs": list(JOBS), "policies": list(policies), "repeats": repeats,
     }  # fmt: skip
     return check(data, Path(f"{name}.yaml"))
 
@@ -163,38 +172,33 @@ def _forged(name: str, clean: Path, say: Say) -> tuple[RunResult, ...]:
 
 @dataclass(frozen=True)
 class Usual:
-    """What clean runs take in the median, by policy: iteration time and exposed communication, in seconds."""
+    """What clean runs take in the median, by policy and job: iteration time and exposed communication, in seconds."""
 
-    by_policy: Mapping[str, tuple[float, float]]
+    times_s: Mapping[tuple[str, str], tuple[float, float]]
 
     @staticmethod
     def of(clean: Sequence[RunResult]) -> Usual:
-        found: dict[str, tuple[float, float]] = {}
-        for policy in {run.policy for run in clean}:
-            times = [_times_s(run) for run in clean if run.policy == policy and run.jobs]
-            if times:
-                iterations, exposed = zip(*times, strict=True)
-                found[policy] = statistics.median(iterations), statistics.median(exposed)
-        return Usual(found)
+        found: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+        for run in clean:
+            for name, job in run.jobs.items():
+                found[run.policy, name].append((job.iteration_s, job.exposed_s))
+        return Usual(
+            {
+                key: (statistics.median(t for t, _ in times), statistics.median(t for _, t in times))
+                for key, times in found.items()
+            }
+        )
 
     def moved(self, run: RunResult) -> tuple[float, float] | None:
-        """Shares by which a run's two times are off the usual ones; None where nothing is known of either."""
-        if run.policy not in self.by_policy or not run.jobs:
-            return None
-        iteration, exposed = (
-            mine / usual - 1 for mine, usual in zip(_times_s(run), self.by_policy[run.policy], strict=True)
-        )
-        return iteration, exposed
+        """Shares by which the two times of the job that is farthest off are off the usual ones; None where none is known."""
+        known = [(job, usual) for name, job in run.jobs.items() if (usual := self.times_s.get((run.policy, name)))]
+        shares = [(job.iteration_s / usual[0] - 1, job.exposed_s / usual[1] - 1) for job, usual in known]
+        return max(shares, key=lambda share: abs(share[0]), default=None)
 
     def too_far(self, run: RunResult) -> bool:
         """Whether a run was moved by more than a valid one may be; one without times was."""
         moved = self.moved(run)
         return moved is None or abs(moved[0]) > MOST_ITERATION or abs(moved[1]) > MOST_EXPOSED
-
-
-def _times_s(run: RunResult) -> tuple[float, float]:
-    jobs = run.jobs.values()
-    return statistics.fmean(job.iteration_s for job in jobs), statistics.fmean(job.exposed_s for job in jobs)
 
 
 def figures(judged: Mapping[str, Sequence[RunResult]], usual: Usual) -> list[Figure]:

@@ -27,8 +27,8 @@ def run_of(iteration_s, *reasons, exposed_s=1.0, policy=POLICY):
 USUAL = Usual.of([run_of(2.0), run_of(2.01), run_of(1.99), run_of(3.0, exposed_s=2.0, policy="fair")])
 
 
-def test_what_clean_runs_take_is_told_by_policy():
-    assert USUAL.by_policy == {POLICY: (2.0, 1.0), "fair": (3.0, 2.0)}
+def test_what_clean_runs_take_is_told_times_s():
+    assert USUAL.times_s == {(POLICY, "job"): (2.0, 1.0), ("fair", "job"): (3.0, 2.0)}
     assert USUAL.moved(run_of(3.3, exposed_s=1.8, policy="fair")) == pytest.approx((0.1, -0.1))
     assert USUAL.moved(run_of(1.0, policy="aalo")) is None
 
@@ -154,7 +154,7 @@ def test_queues_of_hosts_take_acknowledgements_for_the_last_class():
     saboteur = _sabotage.AcknowledgementsUnmarked()
     saboteur.hear(RUNNING, world)
     saboteur.hear(RUNNING, world)
-    assert [host for host, _ in world.done[1:]] == ["h1", "h2", "h3"]
+    assert [host for host, _ in world.done[1:]] == ["h1", "h2", "h3", "h4"]
     lines = world.done[1][1].splitlines()
     assert lines[0] == "tc filter del dev h1-eth0 parent 1: prio 1"
     (control,) = [line for line in lines if "match ip dsfield 0xe0 0xe0" in line]

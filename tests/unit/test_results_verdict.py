@@ -78,10 +78,19 @@ def test_acknowledgements_below_all_data(good):
     """Few bytes, many packets: they starve where they are, so the run is not what was asked for."""
     run = good[0]
     acknowledgements = {7: ClassCounters(66 * 60, 60, 0)}
-    (reason,) = reasons(good, classes={**run.classes, "h2-eth0": acknowledgements})
-    assert "acknowledgements in such a class starve" in reason
+    (stray, counted) = reasons(good, classes={**run.classes, "h2-eth0": acknowledgements})
+    assert "acknowledgements in such a class starve" in stray
+    assert "the queue of h2 counted 0 packets in the control class, though 723249 bytes came" in counted
     in_control = {0: acknowledgements[7]}
     assert reasons(good, classes={**run.classes, "h2-eth0": in_control}) == []
+
+
+def test_acknowledgements_in_a_class_that_is_decided_for_data(good):
+    run = good[0]
+    decided = {**run.classes["s1-eth2"], 0: ClassCounters(66 * 4, 4, 0)}
+    (reason,) = reasons(good, classes={**run.classes, "h2-eth0": decided})
+    assert "so that its acknowledgements were in another class" in reason
+    assert reasons(good, classes={**run.classes, "h2-eth0": {**decided, 0: ClassCounters(66 * 6, 6, 0)}}) == []
 
 
 def test_late_computations(good):
