@@ -42,6 +42,8 @@ from echelonflow.scheduling.policies import Policy
 from echelonflow.wire.messages import Begin, Message, decode, shortened
 
 log = logging.getLogger("controller")
+SPARE_S = 0.001
+"""After so long without anything to do there is spare time: what belongs to one moment has arrived by then."""
 
 
 @dataclass
@@ -68,6 +70,8 @@ class Shell:
     _logs: RunLogs | None = None
     _deciding: bool = False
     _alarm: Any = None
+    _spare: Any = None
+    """What will use spare time."""
 
     def __post_init__(self) -> None:
         self.clients = Clients(self.framework, self.gate, self)
@@ -190,6 +194,12 @@ class Shell:
         self._deciding = False
         self.handle(events.RoundOver())
 
+    def _use_spare_time(self) -> None:
+        """Decide ahead of time, unless something has come that goes first: after that there may be time again."""
+        self._spare = None
+        if not self._deciding and self.coordinator.has_spare_work and not self.coordinator.due(time.monotonic()):
+            self.handle(events.SpareTime())
+
     def _ask(self, question: Question) -> None:
         """Ask a policy; one in another process is waited for in a green thread of its own."""
         answer = ask(question, self.guard)
@@ -235,6 +245,8 @@ class Shell:
             self._alarm.cancel()
             self._alarm = None
         now_s, wake_s = time.monotonic(), self.coordinator.wake_s
+        if self._spare is None and self.coordinator.has_spare_work:
+            self._spare = self.framework.spawn_after(SPARE_S, self._use_spare_time)
         if self._deciding:
             return
         if self.coordinator.due(now_s):

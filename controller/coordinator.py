@@ -8,8 +8,8 @@ A run may be standing instead: made by the controller itself for clients that co
 
 Everything that happens is an event (`echelonflow.records.events`), and `handle` is the one entry for all of them. The
 shell says `RoundOver` once after all events of one wake-up: what arrives together is decided together. Policies
-are asked by the shell, and `PolicyAnswered` goes on from there; meanwhile everything else is heard. So the same
-events lead to the same instructions, durations in decision records excepted.
+are asked by the shell, and `PolicyAnswered` goes on from there; meanwhile everything else is heard. When nothing else
+is to be done it says `SpareTime`, which is used to decide for flows before they are released. So the same events lead to the same instructions, durations in decision records excepted.
 
 What the runner is told:
   switches  every switch has its rules                      detail: how many
@@ -130,6 +130,8 @@ class Coordinator:
                 return self._said(message, client, now_s, loaded)
             case events.RoundOver():
                 return self._ask(now_s)
+            case events.SpareTime():
+                return self._decide_ahead(now_s)
             case events.PolicyAnswered():
                 return self._answered(event)
             case events.PolicyFailed(question, reason):
@@ -295,13 +297,16 @@ class Coordinator:
         ahead = [*self._peers.preamble(), events.ClientSaid(client, begin)]
         preamble = tuple(events.Handled(now_s, event) for event in ahead)
         dropped = self._drop_run()
-        session = Session(begin.run, begin.agents, policy, begin.enforcer, zero_s=begin.zero_s)
+        session = Session(
+            begin.run, begin.agents, policy, begin.enforcer, zero_s=begin.zero_s, decisions=begin.decisions
+        )
         self._run = self._new_run(session)
         begun = [OpenLog(begin.decisions_path, preamble), *self._tell("begun", begin.run)]
         return [*dropped, *begun, *self._go_on(self._peers.on_hosts()), *self._start_if_ready(now_s)]
 
     def _new_run(self, session: Session) -> Run:
-        return Run(session, FlowBooks(self.fabric, self._peers.connected, self._clock, self._number))
+        peers = self._peers
+        return Run(session, FlowBooks(self.fabric, peers.connected, self._clock, self._number, peers.on_hosts))
 
     def _ready(self, session: Session, client: int, now_s: float) -> list[Instruction]:
         session.note_ready(client)
@@ -371,13 +376,24 @@ class Coordinator:
         question = run.books.ask(run.session.policy, run.session.since_zero_s(now_s))
         return [] if question is None else [AskPolicy(question)]
 
+    def _decide_ahead(self, now_s: float) -> list[Instruction]:
+        """Use spare time, unless there is none."""
+        run = self._run
+        if run is None or not self.has_spare_work or self.due(now_s):
+            return []
+        return self._counted(run.books.decide_ahead(run.session.policy, run.session.since_zero_s(now_s)))
+
     def _answered(self, answer: events.PolicyAnswered) -> list[Instruction]:
         """The decision; none where the question was overtaken, such as by another policy."""
         run = self._run
         question = None if run is None else run.books.close_question(answer.question)
         if run is None or question is None:
             return []
-        instructions = run.books.answer(question, answer.allocation(), run.session.enforcer)
+        decide = run.books.answer if question.ahead is None else run.books.answer_ahead
+        return self._counted(decide(question, answer.allocation(), run.session.enforcer))
+
+    def _counted(self, instructions: list[Instruction]) -> list[Instruction]:
+        """The same, and counted."""
         for instruction in instructions:
             if isinstance(instruction, LogDecision):
                 self.counters.decision(instruction.record)
@@ -394,9 +410,13 @@ class Coordinator:
         given_up = session.fall_back(policies.load(LAST_RESORT)) if session.survives_policy_failure else None
         if given_up is None:
             return self._fail(reason)
-        run.books.ask_again("fallback")
+        taken_back = run.books.ask_again("fallback")
         self.counters.fallbacks += 1
-        return [*self._close([given_up]), *self._tell("policy", f"fell back to {session.policy.name}: {reason}")]
+        return [
+            *taken_back,
+            *self._close([given_up]),
+            *self._tell("policy", f"fell back to {session.policy.name}: {reason}"),
+        ]
 
     # The policy in force
 
@@ -410,9 +430,9 @@ class Coordinator:
         run = self._swappable()
         policy = loaded or self._load_policy(text)
         unused = run.session.swap(policy, enforcer or policy.enforcer)
-        run.books.ask_again("policy")
+        taken_back = run.books.ask_again("policy")
         self.counters.swaps += 1
-        return [*self._close(unused), *self._tell("policy", f"swapped to {policy.name}")]
+        return [*taken_back, *self._close(unused), *self._tell("policy", f"swapped to {policy.name}")]
 
     def _swappable(self) -> Run:
         if self._run is None or self._run.session.failed:
@@ -436,6 +456,12 @@ class Coordinator:
         """Whether a `RoundOver` now has something to decide."""
         run = self._run
         return run is not None and not run.session.failed and run.books.due(run.session.since_zero_s(now_s))
+
+    @property
+    def has_spare_work(self) -> bool:
+        """Whether a `SpareTime` has something to decide ahead, as long as nothing is due."""
+        run = self._run
+        return run is not None and run.session.decides_ahead and run.books.ahead.has_work
 
     @property
     def wake_s(self) -> float:

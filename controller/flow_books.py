@@ -10,15 +10,16 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
 
 import numpy as np
 
+from controller.ahead_books import AheadBooks, Treatments, trigger_of
 from controller.enforcers import ENFORCERS, Treatment
 from controller.fabric import Fabric
-from controller.in_flight import FlowInFlight, Pending
-from controller.instructions import InstallRules, Instruction, LogDecision, Question, SendTo
+from controller.in_flight import FlowInFlight, Pending, released
+from controller.instructions import AskPolicy, InstallRules, Instruction, LogDecision, Question, SendTo
 from controller.rule_book import RuleBook
 from controller.rules import LAST_DATA_PORT
 from controller.told_again import ToldAgain
@@ -29,7 +30,7 @@ from echelonflow.records.run_record import DecisionRecord
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
-from echelonflow.scheduling.state import SchedulerState
+from echelonflow.scheduling.state import Estimate, SchedulerState
 from echelonflow.wire.classes import DATA_CLASSES, dscp_of_class
 from echelonflow.wire.declare import DATA_PORT
 from echelonflow.wire.messages import (
@@ -57,11 +58,16 @@ class FlowBooks:
     """Books between `Begin` and `End`; `rules` has what switches know of them. Every method raises InputError, unchanged, for events that do not fit.
 
     `connected` are the names of the switches that are connected now: it changes as they come and go. `clock` (seconds)
-    measures how long decisions take, `number` gives each question a number of its own.
+    measures how long decisions take, `number` gives each question a number of its own, `senders` the clients on a host.
     """
 
     def __init__(
-        self, fabric: Fabric, connected: AbstractSet[str], clock: Callable[[], float], number: Callable[[], int]
+        self,
+        fabric: Fabric,
+        connected: AbstractSet[str],
+        clock: Callable[[], float],
+        number: Callable[[], int],
+        senders: Callable[[str], Sequence[int]],
     ) -> None:
         self._clock = clock
         self._state = SchedulerState(fabric.network)
@@ -74,6 +80,7 @@ class FlowBooks:
         self._withdrawn: dict[str, None] = {}
         """Jobs that have gone with the client that declared them, the latest of them: others may not know yet."""
         self._again = ToldAgain()
+        self.ahead = AheadBooks(self._state, senders, number, clock)
         self._pending = Pending()
         self._pending_since = 0.0
         self._expires_s = math.inf
@@ -99,6 +106,7 @@ class FlowBooks:
         if len(connections) < len(group.flows):
             raise InputError(f"group {group.group!r} of job {group.job!r}: two flows share hosts and ports")
         self._state.declare(group)
+        self.ahead.candidates.declare(group)
         self._connections.update(connections)
         self._declarers.setdefault(group.job, client)
         self._withdrawn.pop(group.job, None)
@@ -120,10 +128,14 @@ class FlowBooks:
         """A flow's data is ready on its source host since `release_s`; `client` will be told how to send it."""
         self._check_host(message, host, "src_host")
         key = (message.job, message.iteration, message.flow)
-        self._release(key, client, release_s, now_s)
+        self._release(key, client, release_s, now_s, by=message.by)
+        # One that was decided ahead may be over by now, and its receiver's word may have been faster.
+        end_s = self._again.take_end(key, self._state.declaration(message.job, message.flow).dst_host)
+        if end_s is not None:
+            self._end(key, end_s)
 
-    def _release(self, key: FlowKey, client: int, release_s: float, now_s: float) -> None:
-        _, iteration, flow = key
+    def _release(self, key: FlowKey, client: int, release_s: float, now_s: float, by: int = 0) -> None:
+        job, iteration, flow = key
         if iteration < 0:
             raise InputError(f"release of flow {flow!r}: iteration is {iteration}")
         if len(self._flows) >= MOST_IN_FLIGHT:
@@ -131,7 +143,8 @@ class FlowBooks:
                 f"release of flow {flow!r}: {MOST_IN_FLIGHT:,} flows are in flight, as many as there may be"
             )
         self._state.release(key, release_s)
-        self._flows[key] = FlowInFlight(client, now_s)
+        told = self.ahead.release(key, client, self._state.declaration(job, flow).index)
+        self._flows[key] = released(client, now_s, told, by)
         self._note("release", key)
 
     def progress(self, message: Progress, host: str, now_s: float) -> None:
@@ -150,7 +163,11 @@ class FlowBooks:
     def finish(self, message: Finish, host: str, finish_s: float) -> None:
         """The receiver has the last byte since `finish_s`. The rule stays, for stragglers and for the next iteration."""
         self._check_host(message, host, "dst_host")
-        self._end((message.job, message.iteration, message.flow), finish_s)
+        key = (message.job, message.iteration, message.flow)
+        if key not in self._flows and self.ahead.has_told(key):  # its release is on its way, from another host
+            self._again.keep_end(key, host, finish_s)
+        else:
+            self._end(key, finish_s)
 
     def _end(self, key: FlowKey, finish_s: float) -> None:
         self._state.finish(key, finish_s)
@@ -187,7 +204,7 @@ class FlowBooks:
         self._state.progress(key, message.sent_bytes)
         flow.known_bytes = float(max(message.sent_bytes, 0))
         if message.dscp is not None:
-            flow.treatment = Treatment(message.dscp)
+            flow.treatment, flow.told_ahead = Treatment(message.dscp), None
             self.rules.note((message.job, message.flow), message.dscp)
         return []
 
@@ -197,7 +214,7 @@ class FlowBooks:
         if flow.treatment is None:
             return []
         job, iteration, name = key
-        setting = Setting(job, name, iteration, flow.treatment.dscp, flow.treatment.rate_Bps)
+        setting = Setting(job, name, iteration, flow.treatment.dscp, flow.treatment.rate_Bps, flow.number)
         return [SendTo(client, Decide((setting,)))]
 
     def finish_again(self, message: Finish | FinishAgain, host: str, finish_s: float) -> None:
@@ -258,6 +275,7 @@ class FlowBooks:
         self._finished = {flow: last for flow, last in self._finished.items() if flow[0] not in jobs}
         self._connections = {ends: flow for ends, flow in self._connections.items() if flow[0] not in jobs}
         self._again.forget(jobs)
+        self.ahead.withdraw(jobs)
         self.note(f"withdraw {', '.join(sorted(jobs))}")
         return list(instructions)
 
@@ -279,8 +297,9 @@ class FlowBooks:
         self._pending = Pending()
         self._expires_s = math.inf
         if not self._flows:
+            self.ahead.note_decision()
             return None
-        snapshot, keys = self._snapshot(now_s)
+        snapshot, keys = self._state.snapshot(now_s, self._estimate(now_s))
         number = self._number()
         self._asked = Question(number, policy, snapshot, tuple(keys), now_s, trigger, began_s, self._clock())
         return self._asked
@@ -289,21 +308,23 @@ class FlowBooks:
         """The open question, which is no longer open; None for one that was overtaken."""
         question = self._asked
         if question is None or question.number != number:
-            return None
+            return self.ahead.close_question(number)
         self._asked = None
         return question
 
-    def ask_again(self, trigger: str) -> None:
-        """Ask at once, whatever is open: an answer to that no longer counts."""
+    def ask_again(self, trigger: str) -> list[Instruction]:
+        """Ask at once, whatever is open: an answer to that no longer counts, nor does what was decided ahead."""
         self._asked = None
         self.note(trigger)
+        return list(_messages(self.ahead.take_all_back()))
 
     def answer(self, question: Question, allocation: Allocation, enforcer: str) -> list[Instruction]:
         """Put an answer in force, and say what it changes, and only that: rules first, then the agents, then the log."""
         policy_ms = (self._clock() - question.asked_s) * 1e3
         snapshot, time_s = question.snapshot, question.time_s
         self._expires_s = max(allocation.valid_until_s, time_s + SHORTEST_VALIDITY_S)
-        settings = self._enforce(question, allocation, enforcer)
+        self.ahead.note_decision()
+        settings, corrected = self._enforce(question, allocation, enforcer)
         instructions: list[Instruction] = [*self._rule_changes(question.keys), *_messages(settings)]
         record = DecisionRecord(
             time_s=time_s,
@@ -313,28 +334,88 @@ class FlowBooks:
             digest=digest(snapshot),
             policy_ms=policy_ms,
             total_ms=(self._clock() - question.began_s) * 1e3,
-            changed=tuple((s.job, s.iteration, s.flow, s.dscp, s.rate_Bps) for _, s in settings),
+            changed=_changed(settings),
+            number=question.number,
+            corrected=corrected,
         )
         return [*instructions, LogDecision(record)]
 
+    # Decisions ahead of time
+
+    def decide_ahead(self, policy: Policy, now_s: float) -> list[Instruction]:
+        """Decide for sets of flows that can be released next: those whose answers are known, and one to ask about."""
+        began_s = self._clock()
+        instructions: list[Instruction] = []
+        sets = self.ahead.next_sets()
+        for place, candidates in enumerate(sets):
+            by, treatments = self.ahead.remembered(candidates, self._flows)
+            if treatments is None:
+                self.ahead.put_back(sets[place + 1 :])
+                question = self.ahead.question(candidates, by, policy, now_s, self._estimate(now_s))
+                return [*instructions, AskPolicy(question)]
+            record = DecisionRecord(
+                time_s=now_s,
+                trigger=trigger_of(candidates.flows),
+                flows=len(self._flows) + len(candidates.flows),
+                groups=len({(key[0], key[1], self._state.group_of(key[0], key[2])) for key in self._flows}),
+                digest="",
+                policy_ms=0.0,
+                total_ms=(self._clock() - began_s) * 1e3,
+            )
+            instructions += self._tell_ahead(candidates.flows, treatments, by, record)
+        return instructions
+
+    def answer_ahead(self, question: Question, allocation: Allocation, enforcer: str) -> list[Instruction]:
+        """What an answer means for flows that are still to be released: told and remembered."""
+        assert question.ahead is not None
+        treatments = self.ahead.answered(question, allocation, enforcer, self._flows)
+        record = DecisionRecord(
+            time_s=question.time_s,
+            trigger=question.trigger,
+            flows=question.snapshot.flows,
+            groups=len(question.snapshot.groups.id),
+            digest=digest(question.snapshot),
+            policy_ms=(self._clock() - question.asked_s) * 1e3,
+            total_ms=(self._clock() - question.began_s) * 1e3,
+            number=question.number,
+        )
+        return self._tell_ahead(question.ahead.flows, treatments, question.ahead.by, record)
+
+    def _tell_ahead(
+        self, keys: Sequence[FlowKey], treatments: Treatments, by: Hashable, record: DecisionRecord
+    ) -> list[Instruction]:
+        """Say what is new, and log it if anything is; `record` may lack its number."""
+        settings = self.ahead.tell(keys, treatments, by, record.number)
+        rules = self.rules.change(self.ahead.marks(keys, self._finished))
+        if not settings:
+            return list(rules)
+        record = dataclasses.replace(record, ahead=True, changed=_changed(settings), number=settings[0][1].number)
+        return [*rules, *_messages(settings), LogDecision(record)]
+
     def trial(self, now_s: float) -> Snapshot | None:
         """What a policy would be asked now; None where no flow is in flight."""
-        return self._snapshot(now_s)[0] if self._flows else None
+        return self._state.snapshot(now_s, self._estimate(now_s))[0] if self._flows else None
 
-    def _snapshot(self, time_s: float) -> tuple[Snapshot, list[FlowKey]]:
-        """The state's snapshot, with bytes sent as estimated for now."""
+    def _estimate(self, time_s: float) -> Estimate:
+        """Bytes that flows have sent by then: none of those that are only supposed to be released."""
 
         def estimate(keys: Sequence[FlowKey]) -> Floats:
-            return np.array([self._flows[key].sent_bytes(time_s) for key in keys], np.float64)
+            flows = (self._flows.get(key) for key in keys)
+            return np.array([0.0 if flow is None else flow.sent_bytes(time_s) for flow in flows], np.float64)
 
-        return self._state.snapshot(time_s, estimate)
+        return estimate
 
-    def _enforce(self, question: Question, allocation: Allocation, enforcer: str) -> list[tuple[int, Setting]]:
-        """Put the allocation in force in our books; returns (client, setting) of every flow that changes."""
+    def _enforce(
+        self, question: Question, allocation: Allocation, enforcer: str
+    ) -> tuple[list[tuple[int, Setting]], tuple[tuple[str, int, str], ...]]:
+        """Put the allocation in force in our books.
+
+        Returns (client, setting) of every flow that changes, and the flows for which something else was decided ahead.
+        """
         flows = [self._flows.get(key) for key in question.keys]
         in_force = [None if flow is None else flow.treatment for flow in flows]
         treatments = ENFORCERS[enforcer](question.snapshot, allocation, in_force)
-        settings = []
+        settings, corrected = [], []
         sent = question.snapshot.sent_bytes.tolist()
         rows = zip(question.keys, flows, treatments, allocation.rates_Bps.tolist(), sent, strict=True)
         for key, flow, treatment, rate_Bps, sent_bytes in rows:
@@ -343,11 +424,16 @@ class FlowBooks:
             if flow.known_s <= question.time_s:
                 flow.known_bytes, flow.known_s = sent_bytes, question.time_s
             flow.rate_Bps = rate_Bps
-            if treatment is not None and treatment != flow.treatment:
-                flow.treatment = treatment
-                job, iteration, name = key
-                settings.append((flow.client, Setting(job, name, iteration, treatment.dscp, treatment.rate_Bps)))
-        return settings
+            job, iteration, name = key
+            told, flow.told_ahead = flow.told_ahead, None
+            if told is not None and not told.is_confirmed_by(treatment):
+                corrected.append((job, iteration, name))
+                self.ahead.forget_answer(told)
+            if treatment is not None and (treatment != flow.treatment or flow.unsure):
+                flow.treatment, flow.number, flow.unsure = treatment, question.number, False
+                setting = Setting(job, name, iteration, treatment.dscp, treatment.rate_Bps, question.number)
+                settings.append((flow.client, setting))
+        return settings, tuple(corrected)
 
     def _rule_changes(self, keys: Sequence[FlowKey]) -> list[InstallRules]:
         """Rules whose mark changes. A connection carries its iterations in turn: the first one's mark counts."""
@@ -408,6 +494,10 @@ def _messages(settings: list[tuple[int, Setting]]) -> list[SendTo]:
     for client, setting in settings:
         by_client.setdefault(client, []).append(setting)
     return [SendTo(client, Decide(tuple(theirs))) for client, theirs in by_client.items()]
+
+
+def _changed(settings: list[tuple[int, Setting]]) -> tuple[tuple[str, int, str, int, float | None], ...]:
+    return tuple((s.job, s.iteration, s.flow, s.dscp, s.rate_Bps) for _, s in settings)
 
 
 def digest(snapshot: Snapshot) -> str:

@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from controller.enforcers import Treatment
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an agent was told of a flow ahead of its release; `by` is what the answer is remembered by.
+
+    `treatment` is None where the flow is to wait at its sender for a decision at its release.
+    """
+
+    number: int
+    treatment: Treatment | None
+    by: Hashable
+
+    def is_confirmed_by(self, treatment: Treatment | None) -> bool:
+        """Whether what was decided at the release is the same."""
+        return self.treatment == unless_it_waits(treatment)
+
+
+def unless_it_waits(treatment: Treatment | None) -> Treatment | None:
+    """The treatment of a flow that may send; None for one that is paused."""
+    return None if treatment is None or treatment.rate_Bps == 0 else treatment
+
 
 TRIGGERS_NAMED = 8
 """A decision's log entry names so many of the events that led to it, and counts the others."""
@@ -15,7 +38,9 @@ class FlowInFlight:
     """A released flow: who sends it, what is in force for it, and how far it should be.
 
     Reports are some 50 ms old, so bytes sent are extrapolated at the rate allocated since the last report
-    or decision. Any report replaces the estimate, also by less.
+    or decision. Any report replaces the estimate, also by less. `number` is that of the decision by which it has its
+    treatment. Where that is `unsure`, as messages may have crossed, the next decision is told in any case.
+    `told_ahead` is what was told before its release, until a decision confirms or corrects it.
     """
 
     client: int
@@ -23,10 +48,25 @@ class FlowInFlight:
     known_bytes: float = 0.0
     rate_Bps: float = 0.0
     treatment: Treatment | None = None
+    number: int = 0
+    unsure: bool = False
+    told_ahead: Told | None = None
 
     def sent_bytes(self, now_s: float) -> float:
         """Estimate at `now_s`; may exceed the flow's size, which the caller knows."""
         return self.known_bytes + self.rate_Bps * max(now_s - self.known_s, 0.0)
+
+
+def released(client: int, now_s: float, told: Told | None, by: int) -> FlowInFlight:
+    """A flow that its agent has released, and treats by decision `by`, 0 where it knows of none.
+
+    What was told last is in force, or soon will be: it may have crossed the release, or be lost.
+    """
+    flow = FlowInFlight(client, now_s)
+    flow.unsure = by != (0 if told is None else told.number)
+    if told is not None and (by or told.treatment is not None):
+        flow.treatment, flow.number, flow.told_ahead = told.treatment, told.number, told if by else None
+    return flow
 
 
 @dataclass(slots=True)

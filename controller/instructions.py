@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from controller.rules import Rule
@@ -14,11 +15,19 @@ from echelonflow.wire.messages import Message
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Ahead:
+    """Flows that a question supposes to be released, and what its answer is remembered by."""
+
+    flows: tuple[FlowKey, ...]
+    by: Hashable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Question:
     """What a policy is asked: `keys` are the flows of the snapshot's rows, `number` is counted over all runs.
 
     `time_s` is since the run's zero; `began_s` (the first of the events that ask for it) and `asked_s` are
-    readings of the clock that measures decisions.
+    readings of the clock that measures decisions. A question `ahead` supposes something that has not happened.
     """
 
     number: int
@@ -29,6 +38,7 @@ class Question:
     trigger: str
     began_s: float
     asked_s: float
+    ahead: Ahead | None = None
 
 
 @dataclass(frozen=True, slots=True)

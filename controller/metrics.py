@@ -30,12 +30,19 @@ class Counters:
     fallbacks: int = 0
     decisions: int = 0
     decision_s: float = 0.0
+    decisions_ahead: int = 0
+    corrected: int = 0
+    """Flows that were decided ahead, and differently at their release."""
     requests: dict[int, int] = field(default_factory=dict)
     """REST requests by status code."""
     _buckets: list[int] = field(default_factory=lambda: [0] * (len(DECISION_BUCKETS_S) + 1))
 
     def decision(self, record: DecisionRecord) -> None:
-        """Count a decision."""
+        """Count a decision: one ahead of time apart, as nobody waited for it."""
+        if record.ahead:
+            self.decisions_ahead += 1
+            return
+        self.corrected += len(record.corrected)
         total_s = record.total_ms / 1e3
         self.decisions += 1
         self.decision_s += total_s
@@ -66,6 +73,13 @@ def exposition(counters: Counters, status: Status) -> str:
     metric("messages_total", "counter", "Messages from agents, clients and the runner.", ("", counters.messages))
     metric("messages_refused_total", "counter", "Messages that were refused.", ("", counters.refused))
     metric("rules_total", "counter", "Flow rules sent to switches.", ("", counters.rules))
+    metric(
+        "decisions_ahead_total",
+        "counter",
+        "Decisions ahead of releases that were told.",
+        ("", counters.decisions_ahead),
+    )
+    metric("corrected_total", "counter", "Flows decided ahead, and differently at release.", ("", counters.corrected))
     metric("policy_swaps_total", "counter", "Policies swapped in while running.", ("", counters.swaps))
     metric("policy_swaps_refused_total", "counter", "Policies that were not swapped in.", ("", counters.swaps_refused))
     metric("policy_fallbacks_total", "counter", "Policies that failed and gave way.", ("", counters.fallbacks))

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from controller.enforcers import ENFORCERS
 from echelonflow.errors import InputError
 from echelonflow.scheduling.policies import Policy
+from echelonflow.wire.messages import Decisions
 from echelonflow.wire.rest import Agents, RunStatus
 
 OLDEST_EVENT_S = 60.0
@@ -33,6 +34,7 @@ class Session:
         *,
         standing: bool = False,
         zero_s: float | None = None,
+        decisions: Decisions = "ahead",
     ) -> None:
         self.name = name
         self.standing = standing
@@ -52,6 +54,7 @@ class Session:
         self._done: set[int] = set()
         self._reported_done = False
         self._failed = False
+        self._decisions = decisions
 
     # Who takes part
 
@@ -168,6 +171,13 @@ class Session:
         self._previous = None
         self._fell_back = True
         return given_up
+
+    @property
+    def decides_ahead(self) -> bool:
+        """Whether spare time is used; a user's policy is not asked ahead, as its process would be busy when it counts."""
+        return (
+            self._decisions == "ahead" and not self._policy.isolated and self._zero_s is not None and not self._failed
+        )
 
     @property
     def failed(self) -> bool:

@@ -45,7 +45,11 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Sent(_Line, frozen=True, tag="sent"):
-    """A flow's last byte was acknowledged at `acked_s`; it was released at `release_s` and began at `start_s`."""
+    """A flow's last byte was acknowledged at `acked_s`; it was released at `release_s` and began at `start_s`.
+
+    `by` is the number of the decision, made before its release, that said how to send it; 0 where there was none and it
+    waited for one. `held` says that it was to wait by that decision as well.
+    """
 
     flow: str
     release_s: float
@@ -54,6 +58,8 @@ class Sent(_Line, frozen=True, tag="sent"):
     sent_bytes: int
     retransmissions: int
     marks: tuple[Mark, ...]
+    by: int = 0
+    held: bool = False
 
 
 class Received(_Line, frozen=True, tag="received"):

@@ -89,6 +89,10 @@ class RoundOver(msgspec.Struct, frozen=True, tag="round_over"):
     """Everything that arrived in one wake-up was handled, or an allocation has expired: decide what is due."""
 
 
+class SpareTime(msgspec.Struct, frozen=True, tag="spare_time"):
+    """Nothing else is to be done: decide for a flow or some that can be released next."""
+
+
 class PolicyAnswered(msgspec.Struct, frozen=True, tag="policy_answered", eq=False):
     """A policy has answered a question; the arrays are those of its allocation (see `Allocation`)."""
 
@@ -147,6 +151,7 @@ Event = (
     | SwitchTurnedAway
     | PacketShown
     | RoundOver
+    | SpareTime
     | PolicyAnswered
     | PolicyFailed
     | PolicyOrdered

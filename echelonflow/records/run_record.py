@@ -5,7 +5,10 @@ All times are seconds since the run's own zero.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+from echelonflow.model.flow_key import FlowKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +65,30 @@ class DecisionRecord:
     trigger: str
     """Events since the decision before, such as `release job/flow#0`; `expiry` where its answer ran out. From the coordinator."""
     flows: int
-    """Flows that were released and unfinished. From the snapshot."""
+    """Flows that were released and unfinished, or supposed to be. From the snapshot."""
     groups: int
     """EchelonFlows to which they belong. From the snapshot."""
     digest: str
-    """Hash of the snapshot's arrays: equal digests mean equal inputs. From the snapshot."""
+    """Hash of the snapshot's arrays: equal digests mean equal inputs; empty where an answer was remembered. From the snapshot."""
     policy_ms: float
     """Time that the policy took. From the coordinator."""
     total_ms: float
     """Time from the first of these events to the instructions. From the coordinator."""
     changed: tuple[tuple[str, int, str, int, float | None], ...] = ()
     """(job, iteration, flow, dscp, rate in bytes/s or null) of every setting that changed. From the coordinator."""
+    number: int = 0
+    """Counted over all decisions of the controller, 0 where it was not; agents are told it. From the coordinator."""
+    ahead: bool = False
+    """Whether it supposes releases that have not happened yet: what it changes holds from the release on. From the coordinator."""
+    corrected: tuple[tuple[str, int, str], ...] = ()
+    """(job, iteration, flow) of flows that were decided ahead, and differently from what was decided at their release. From the coordinator."""
+
+    @property
+    def marks(self) -> Iterator[tuple[FlowKey, int]]:
+        """The flow and the DSCP of every setting that a packet may bear; what only waits ahead of its release has none."""
+        for job, iteration, flow, dscp, rate_Bps in self.changed:
+            if not (self.ahead and rate_Bps == 0):
+                yield (job, iteration, flow), dscp
 
 
 @dataclass(slots=True)

@@ -8,11 +8,13 @@ j jobs, L links. Ragged data (paths, pending bytes) is in compressed rows: row i
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
-from echelonflow.model.arrays import Floats, Ints
+from echelonflow.model.arrays import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +69,9 @@ class JobTable:
     """Seconds that the bytes of one iteration need at the job's slowest link if nothing else is on it."""
 
 
+_Table = TypeVar("_Table", GroupTable, CoflowTable, JobTable)
+
+
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """The state of the network at `now_s`. Sizes are payload bytes, rates payload bytes per second."""
@@ -118,3 +123,51 @@ class Snapshot:
     def hop_flow(self) -> Ints:
         """For every entry of `path_link`, the row of the flow it belongs to."""
         return np.repeat(np.arange(self.flows, dtype=np.int64), np.diff(self.path_start))
+
+    def only(self, kept: Bools) -> Snapshot:
+        """The same with these of the n flows, and the groups, Coflows and jobs that still have one."""
+        groups, group = _rows_in_use(self.group[kept])
+        coflows, coflow = _rows_in_use(self.coflow[kept])
+        jobs, job = _rows_in_use(self.groups.job[groups])
+        hop_kept = kept[self.hop_flow()]
+        pending_start, pending = _compressed(self.groups.pending_start, groups)
+        return dataclasses.replace(
+            self,
+            flow_id=self.flow_id[kept],
+            remaining_bytes=self.remaining_bytes[kept],
+            sent_bytes=self.sent_bytes[kept],
+            release_s=self.release_s[kept],
+            ideal_finish_s=self.ideal_finish_s[kept],
+            group=group,
+            coflow=coflow,
+            path_start=np.concatenate((np.zeros(1, np.int64), np.cumsum(np.diff(self.path_start)[kept]))),
+            path_link=self.path_link[hop_kept],
+            groups=dataclasses.replace(
+                _table_rows(self.groups, groups, ("pending_start", "pending_link", "pending_bytes")),
+                job=job,
+                pending_start=pending_start,
+                pending_link=self.groups.pending_link[pending],
+                pending_bytes=self.groups.pending_bytes[pending],
+            ),
+            coflows=_table_rows(self.coflows, coflows),
+            jobs=_table_rows(self.jobs, jobs),
+        )
+
+
+def _rows_in_use(of: Ints) -> tuple[Ints, Ints]:
+    """Rows of a table that are referred to, ascending; and the references to them, renumbered."""
+    rows, references = np.unique(of, return_inverse=True)
+    return rows, references.astype(np.int64)
+
+
+def _compressed(start: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """Some rows of compressed rows: where each starts then, and the places of all that is in them."""
+    lengths = np.diff(start)[rows]
+    starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+    return starts, np.repeat(start[:-1][rows] - starts[:-1], lengths) + np.arange(starts[-1])
+
+
+def _table_rows(table: _Table, rows: Ints, but: Collection[str] = ()) -> _Table:
+    """These rows of every column of a table, but some columns."""
+    columns = (column.name for column in dataclasses.fields(table) if column.name not in but)
+    return dataclasses.replace(table, **{name: getattr(table, name)[rows] for name in columns})

@@ -10,8 +10,9 @@ snapshot is a copy of columns. A row is called a slot; a flow keeps its own unti
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -79,6 +80,19 @@ class GroupRun:
     """Where its piece of the pool of pending bytes begins: one place for each of the group's links."""
     coflows: dict[str, int] = field(default_factory=dict)
     """Slots of its Coflows that have begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What a release changes and cannot be computed back, as it was before: of the flow's run and its Coflow."""
+
+    key: FlowKey
+    earliest_s: float
+    head_s: float
+    links: int
+    arrival_s: float
+    has_coflow: bool
+    """Whether a flow of the run's part of the Coflow was released."""
 
 
 @dataclass(slots=True)
@@ -191,6 +205,64 @@ class SchedulerState:
         self._key_of[slot] = key
         self._come.append(slot)
         return slot
+
+    @contextlib.contextmanager
+    def supposing(self, keys: Sequence[FlowKey], now_s: float) -> Iterator[None]:
+        """Within the block these flows are released since `now_s`; after it everything is as it was, bit by bit.
+
+        Raises what `release` does. Within the block only snapshots may be made.
+        """
+        self._put_in_order()
+        in_order = self._in_order, self._ids, self._keys
+        released: list[_Before] = []
+        try:
+            for key in keys:
+                before = self._before(key)
+                self.release(key, now_s)
+                released.append(before)
+            yield
+        finally:
+            for before in reversed(released):
+                self._take_back(before)
+            self._in_order, self._ids, self._keys = in_order
+            self._come = []
+
+    def _before(self, key: FlowKey) -> _Before:
+        job, iteration, _ = key
+        flow, runs = self._info(key), self._run_table
+        run = self._runs.get((job, iteration, flow.group))
+        coflow = self._coflows.get((job, iteration, flow.declaration.coflow))
+        return _Before(
+            key,
+            earliest_s=math.inf if run is None else float(runs["earliest_s"][run.slot]),
+            head_s=math.inf if run is None else float(runs["head_s"][run.slot]),
+            links=0 if run is None else int(runs["links"][run.slot]),
+            arrival_s=math.inf if coflow is None else float(self._coflow_table["arrival_s"][coflow.slot]),
+            has_coflow=run is not None and flow.declaration.coflow in run.coflows,
+        )
+
+    def _take_back(self, before: _Before) -> None:
+        """Undo the last release: slots go back in the order in which they are taken again."""
+        job, iteration, _ = key = before.key
+        flow, runs, coflows = self._info(key), self._run_table, self._coflow_table
+        run, name = self._runs[job, iteration, flow.group], flow.declaration.coflow
+        slot = self._slot_of.pop(key)
+        del self._key_of[slot]
+        self._flow_table["active"][slot] = 0
+        self._flow_table.give_back([slot])
+        runs["active"][run.slot] -= 1
+        coflows["active"][run.coflows[name]] -= 1
+        coflows["arrival_s"][run.coflows[name]] = before.arrival_s
+        runs["earliest_s"][run.slot], runs["head_s"][run.slot] = before.earliest_s, before.head_s
+        runs["links"][run.slot] = before.links
+        self._pending.size_bytes[run.pending + flow.cells] += flow.declaration.size_bytes
+        run.released[flow.place] = False
+        run.unreleased += 1
+        if run.unreleased == len(run.released):
+            self._end_run((job, iteration, flow.group))
+        elif not before.has_coflow:
+            del run.coflows[name]
+            self._leave_coflow((job, iteration, name))
 
     def progress(self, key: FlowKey, sent_bytes: float) -> None:
         """`sent_bytes` of the flow have been acknowledged; never goes back."""
@@ -424,13 +496,17 @@ class SchedulerState:
         self._run_table["active"][run.slot] = 0
         self._run_table.give_back([run.slot])
         self._pending.give_back(run.pending, len(run.group.links))
-        for name in run.coflows:
-            coflow = self._coflows[job, iteration, name]
-            coflow.groups -= 1
-            if coflow.groups == 0:
-                del self._coflows[job, iteration, name]
-                self._coflow_table["active"][coflow.slot] = 0
-                self._coflow_table.give_back([coflow.slot])
+        for name in reversed(run.coflows):
+            self._leave_coflow((job, iteration, name))
+
+    def _leave_coflow(self, key: tuple[str, int, str]) -> None:
+        """A run of a group has no part in a Coflow any more, which ends with its last one."""
+        coflow = self._coflows[key]
+        coflow.groups -= 1
+        if coflow.groups == 0:
+            del self._coflows[key]
+            self._coflow_table["active"][coflow.slot] = 0
+            self._coflow_table.give_back([coflow.slot])
 
     def _forget_flow(self, key: FlowKey) -> None:
         slot = self._slot_of.pop(key)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Job
+from echelonflow.wire.before import before_of
 from echelonflow.wire.classes import FLOW_QUEUES
 from echelonflow.wire.messages import Declare, FlowDeclaration
 
@@ -17,8 +18,10 @@ MAX_FLOWS = 50_000
 """Of one host, per iteration: as many as there are ports."""
 
 
-def declarations(jobs: Sequence[Job], run_index: int = 0) -> list[Declare]:
+def declarations(jobs: Sequence[Job], run_index: int = 0, *, ahead: bool = True) -> list[Declare]:
     """The groups of all jobs in order, each flow with a TCP source port that no other flow of its host has.
+
+    They say what comes before each flow, unless nothing is to be decided `ahead`: finding it out takes time.
 
     Ports are dealt so that flows that meet at an egress are in queues of their own there (`_Ports`). Flows between
     ranks on one host are left out: they do not touch the network. Raises InputError where a host has more
@@ -29,6 +32,7 @@ def declarations(jobs: Sequence[Job], run_index: int = 0) -> list[Declare]:
     for place, job in enumerate(jobs):
         compute_s = math.fsum(step.duration_s for step in job.dag.computes)
         flows: dict[str, list[FlowDeclaration]] = {group.name: [] for group in job.dag.groups}
+        before = before_of(job) if ahead else {}
         for index, transfer in enumerate(job.dag.transfers):
             if job.is_local(transfer):
                 continue
@@ -44,6 +48,7 @@ def declarations(jobs: Sequence[Job], run_index: int = 0) -> list[Declare]:
                     offset_s=job.dag.offset_s[transfer.name],
                     src_port=ports.deal(place, src, dst),
                     dst_port=DATA_PORT + run_index,
+                    before=before.get(transfer.name),
                 )
             )
         for group in job.dag.groups:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import typing
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -31,21 +31,44 @@ Port = Annotated[int, Meta(ge=1, lt=1 << 16)]
 SizeBytes = Annotated[int, Meta(ge=1, le=1 << 42)]
 """4 TiB: a million flows of it, as many as a controller takes, still add up within 64 bits."""
 SentBytes = Annotated[int, Meta(ge=0, le=1 << 42)]
+Number = Annotated[int, Meta(ge=0, lt=1 << 53)]
+"""Of a decision; 0 stands for none."""
 ClockS = Annotated[float, Meta(ge=0.0, le=1e12)]
 DurationS = Annotated[float, Meta(ge=0.0, le=1e9)]
 Weight = Annotated[float, Meta(gt=0.0, le=1e9)]
 MOST_FLOWS_OF_A_GROUP = 200_000
+MOST_BEFORE = 4096
+"""Flows that a declaration names of each kind of those that come before a flow."""
+Indices = Annotated[tuple[Index, ...], Meta(max_length=MOST_BEFORE)]
+
+
+Decisions = Literal["wait", "ahead"]
+"""When a flow is decided on: at its release, for which it waits; or ahead of it."""
 
 
 class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"):
     """What all messages have in common: they are values, and say what they are under "type"."""
 
 
-class FlowDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Before(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What comes before the release of a flow, by indices of flows of the same job.
+
+    In the same iteration, and in the previous one: flows that have `ended` by then, and flows that are `released` by
+    then. Only the nearest are named: what comes before these goes without saying.
+    """
+
+    ended: Indices = ()
+    released: Indices = ()
+    ended_previous: Indices = ()
+    released_previous: Indices = ()
+
+
+class FlowDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One flow of a group, as it will be in every iteration.
 
     `index` is its position in the job (breaks ties, so it must not depend on timing); the ports are
-    those of its TCP connection, by which the network recognises it.
+    those of its TCP connection, by which the network recognises it. Where `before` is left out, nothing is decided for
+    the flow ahead of its release.
     """
 
     flow: Name
@@ -57,6 +80,7 @@ class FlowDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     offset_s: DurationS
     src_port: Port
     dst_port: Port
+    before: Before | None = None
 
 
 class Hello(_Message, frozen=True, tag="hello"):
@@ -86,12 +110,16 @@ class Declare(_Message, frozen=True, tag="declare"):
 
 
 class Release(_Message, frozen=True, tag="release"):
-    """The data of a flow is ready; `time_s` is the agent's monotonic clock at that moment."""
+    """The data of a flow is ready; `time_s` is the agent's monotonic clock at that moment.
+
+    `by` is the number of the decision, made ahead, by which the agent sends it or has it wait; 0 where it knows of none.
+    """
 
     job: Name
     flow: Name
     iteration: Iteration
     time_s: ClockS
+    by: Number = 0
 
 
 class Progress(_Message, frozen=True, tag="progress"):
@@ -158,6 +186,7 @@ class Begin(_Message, frozen=True, tag="begin"):
     agents: Annotated[int, Meta(ge=0, le=1_000_000)]
     decisions_path: Text
     zero_s: ClockS | None = None
+    decisions: Decisions = "ahead"
 
 
 class HostDown(_Message, frozen=True, tag="host_down"):
@@ -178,13 +207,19 @@ class Start(_Message, frozen=True, tag="start"):
 
 
 class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How one flow is to be sent: its DSCP, and its rate in payload bytes/s (None: unlimited, 0: pause)."""
+    """How one flow is to be sent: its DSCP, and its rate in payload bytes/s (None: unlimited, 0: pause).
+
+    `number` is that of the decision: one of a lower number never overrules it. One for a flow that is not released yet
+    is provisional: the flow starts by it at its release, and waits for no other. There a rate of 0 says that the flow
+    does wait, and takes back what was said before.
+    """
 
     job: str
     flow: str
     iteration: int
     dscp: int
     rate_Bps: float | None
+    number: int = 0
 
 
 class Decide(_Message, frozen=True, tag="decide"):

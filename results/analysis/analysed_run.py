@@ -282,7 +282,7 @@ def _decided(record: RunRecord) -> dict[tuple[str, str], dict[int, list[Decided]
     """The marks of every flow, by (job, flow) and iteration, each when it came into force."""
     found: dict[tuple[str, str], dict[int, list[Decided]]] = {}
     for decision in record.decisions:
-        for job, iteration, flow, dscp, _ in decision.changed:
+        for (job, iteration, flow), dscp in decision.marks:
             marks = found.setdefault((job, flow), {}).setdefault(iteration, [])
             if not marks or marks[-1][1] != dscp:
                 marks.append((decision.time_s, dscp))

@@ -150,7 +150,7 @@ def measure(
     seen = [(f, packets[key]) for f in finished if (key := (f.job, f.iteration, f.flow)) in packets]
     differences = [abs(p.finish_s - f.finish_s) for f, p in seen if p.finish_s is not None]
     lags = [p.start_s - f.release_s for f, p in seen if p.start_s is not None]
-    decision_ms = [d.total_ms for d in record.decisions]
+    decision_ms = [d.total_ms for d in record.decisions if not d.ahead]
     ended = jobs_ended(run.faults, jobs)  # of these only what was finished counts
     living = Asked(tuple(job for job in jobs if job.name not in ended))
     missing = missing_computes(record, living)
@@ -198,7 +198,7 @@ def measure(
         log_pcap_median_s=quantile(differences, 0.5),
         log_pcap_p99_s=quantile(differences, 0.99),
         start_lag_median_s=quantile(lags, 0.5),
-        decisions=len(record.decisions),
+        decisions=len(decision_ms),
         decision_ms_median=quantile(decision_ms, 0.5),
         decision_ms_max=max(decision_ms, default=None),
         clock_drift=clock_drift,
@@ -272,8 +272,8 @@ def _stray_marks(record: RunRecord, packets: Mapping[FlowKey, FlowPackets]) -> t
     """Bytes that arrived with a mark never decided for their flow, and all bytes that arrived."""
     decided: dict[FlowKey, set[int]] = {}
     for decision in record.decisions:
-        for job, iteration, flow, dscp, _ in decision.changed:
-            decided.setdefault((job, iteration, flow), set()).add(dscp)
+        for key, dscp in decision.marks:
+            decided.setdefault(key, set()).add(dscp)
     stray = arrived = 0
     for key, seen in packets.items():
         for dscp, size in seen.dscp.items():
@@ -284,7 +284,7 @@ def _stray_marks(record: RunRecord, packets: Mapping[FlowKey, FlowPackets]) -> t
 
 def _stray_classes(run: RunOutcome, record: RunRecord, unit: Literal["bytes", "packets"]) -> tuple[int, float]:
     """Bytes or packets (`unit`) in data classes that no decision ever named, and their share of all classes'."""
-    decided = {CONTROL_CLASS} | {class_of_dscp(dscp) for d in record.decisions for *_, dscp, _ in d.changed}
+    decided = {CONTROL_CLASS} | {class_of_dscp(dscp) for d in record.decisions for _, dscp in d.marks}
     stray = counted = 0
     for classes in run.classes.values():
         for number, counters in classes.items():

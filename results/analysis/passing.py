@@ -81,7 +81,12 @@ def waited_for(
 
 def _free_flows(record: RunRecord) -> list[FlowRecord]:
     """Flows that ended, and were never paced or paused."""
-    held = {tuple(key) for d in record.decisions for *key, _, rate_Bps in d.changed if rate_Bps is not None}
+    held = {
+        (job, iteration, flow)
+        for decision in record.decisions
+        for job, iteration, flow, _, rate_Bps in decision.changed
+        if rate_Bps is not None and not (decision.ahead and rate_Bps == 0)
+    }
     ended = (f for f in record.flows if not math.isnan(f.finish_s))
     return [f for f in ended if (f.job, f.iteration, f.flow) not in held]
 

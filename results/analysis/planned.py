@@ -78,7 +78,7 @@ def alone(
 
     Only marks that nobody had decided for their flow are in it: those are what it takes to judge packets.
     """
-    decided = {(*key, dscp) for d in decisions for *key, dscp, _ in d.changed}
+    decided = {(*key, dscp) for d in decisions for key, dscp in d.marks}
     found = []
     for outage in (d for d in done if isinstance(d.fault, ControllerStop)):
         begin_s = outage.begin_s - SLACK_S

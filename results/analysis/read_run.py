@@ -6,6 +6,7 @@ tells of are no errors here. What cannot be read, or cannot be of this run, is n
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -73,13 +74,15 @@ def read_run(files: RunFiles, outcome: RunOutcome, plan: Plan) -> ReadRun:
 def _decisions(path: Path, asked: Asked, faults: list[str]) -> list[DecisionRecord]:
     found = []
     for decision in read_decisions(path, faults):
-        strange = [k for k in decision.changed if not asked.knows(k[0], k[1]) or (k[0], k[2]) not in asked.flows]
+        # The coordinator does not know which iteration is the last: it may decide ahead for one that never comes.
+        changed = tuple(k for k in decision.changed if asked.knows(k[0], k[1]) or not decision.ahead)
+        strange = [k for k in changed if not asked.knows(k[0], k[1]) or (k[0], k[2]) not in asked.flows]
         if strange or not all(0 <= dscp < 64 for *_, dscp, _ in decision.changed):
             faults.append(f"{path}: decides at {decision.time_s} s on a flow that no job has, or a mark that is none")
         elif not all(abs(value) < MOST_S for value in (decision.time_s, decision.policy_ms, decision.total_ms)):
             faults.append(f"{path}: a decision at {decision.time_s} s took {decision.total_ms} ms")
         else:
-            found.append(decision)
+            found.append(dataclasses.replace(decision, changed=changed))
     return found
 
 
@@ -127,8 +130,7 @@ def last_marks(decisions: list[DecisionRecord]) -> dict[FlowKey, tuple[int, floa
     """The DSCP that was decided last for every flow, and when it was first decided in that row, in seconds."""
     found: dict[FlowKey, tuple[int, float]] = {}
     for decision in decisions:
-        for job, iteration, flow, dscp, _ in decision.changed:
-            key = (job, iteration, flow)
+        for key, dscp in decision.marks:
             if key not in found or found[key][0] != dscp:  # else only its rate has changed
                 found[key] = (dscp, decision.time_s)
     return found

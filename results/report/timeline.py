@@ -59,7 +59,8 @@ def _events(shown: ShownRun, first_process: int) -> list[dict[str, Any]]:
     for d in run.decisions:
         arguments = {
             "flows": d.flows, "groups": d.groups, "digest": d.digest, "policy_ms": d.policy_ms, "total_ms": d.total_ms,
-            "changed": [list(change) for change in d.changed],
+            "changed": [list(change) for change in d.changed], "number": d.number, "ahead": d.ahead,
+            "corrected": [list(flow) for flow in d.corrected],
         }  # fmt: skip
         common = {"ph": "i", "s": "p", "name": d.trigger, "cat": "decision", "args": arguments}
         events.append({**common, "pid": process[_DECISIONS], "tid": 0, "ts": d.time_s * 1e6})

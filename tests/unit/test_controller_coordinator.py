@@ -205,7 +205,7 @@ def test_a_release_leads_to_a_rule_then_a_setting_then_a_log_entry(network):
     out = decide(coordinator, NOW)
     assert without_log(out) == [
         installs(network, [("x0", TOP)]),
-        SendTo(A, Decide((Setting("job", "x0", 0, TOP, None),))),
+        SendTo(A, Decide((Setting("job", "x0", 0, TOP, None, 1),))),
     ]
     logged = record(out)
     assert logged.time_s == pytest.approx(NOW - ZERO)
@@ -222,7 +222,7 @@ def test_events_of_one_wake_up_are_decided_together(network):
     assert record(out).trigger == "release job/x0#0, release job/x1#0"
     assert without_log(out) == [
         installs(network, [("x0", TOP), ("x1", SECOND)]),
-        SendTo(A, Decide((Setting("job", "x0", 0, TOP, None), Setting("job", "x1", 0, SECOND, None)))),
+        SendTo(A, Decide((Setting("job", "x0", 0, TOP, None, 1), Setting("job", "x1", 0, SECOND, None, 1)))),
     ]
 
 
@@ -233,7 +233,7 @@ def test_only_what_changes_is_said(network):
     say(coordinator, (A, release("x1")))
     assert without_log(decide(coordinator, NOW)) == [
         installs(network, [("x1", SECOND)]),
-        SendTo(A, Decide((Setting("job", "x1", 0, SECOND, None),))),
+        SendTo(A, Decide((Setting("job", "x1", 0, SECOND, None, 2),))),
     ]
     say(coordinator, (B, finish("x0")))
     out = decide(coordinator, NOW + 1)
@@ -247,7 +247,7 @@ def test_a_flow_released_anew_always_gets_a_setting(network):
     decide(coordinator, NOW)
     say(coordinator, (B, finish("x0", NOW + 1)), (A, release("x0", NOW + 1, iteration=1)), now_s=NOW + 1)
     # The rule of the connection is in place already.
-    assert without_log(decide(coordinator, NOW + 1)) == [SendTo(A, Decide((Setting("job", "x0", 1, TOP, None),)))]
+    assert without_log(decide(coordinator, NOW + 1)) == [SendTo(A, Decide((Setting("job", "x0", 1, TOP, None, 2),)))]
 
 
 def test_a_connection_has_the_mark_of_its_first_unfinished_iteration(network):
@@ -255,7 +255,7 @@ def test_a_connection_has_the_mark_of_its_first_unfinished_iteration(network):
     say(coordinator, (A, release("x0", iteration=1)), (A, release("x0", iteration=0)))
     out = decide(coordinator, NOW)
     assert out[0] == installs(network, [("x0", TOP)])
-    assert SendTo(A, Decide((Setting("job", "x0", 0, TOP, None), Setting("job", "x0", 1, SECOND, None)))) in out
+    assert SendTo(A, Decide((Setting("job", "x0", 0, TOP, None, 1), Setting("job", "x0", 1, SECOND, None, 1)))) in out
     say(coordinator, (B, finish("x0")))
     # The next iteration is at the connection's head now: its rule follows, its setting is known.
     assert without_log(decide(coordinator, NOW)) == [installs(network, [("x0", SECOND)])]
@@ -294,7 +294,7 @@ def test_rates_are_settings_and_pauses(network):
     coordinator = started(network, Begin("r", "by-id", "rate", 2, "/d"))
     say(coordinator, (A, release("x0")))
     capacity = network.capacity_Bps[0]
-    assert decide(coordinator, NOW)[1] == SendTo(A, Decide((Setting("job", "x0", 0, TOP, capacity),)))
+    assert decide(coordinator, NOW)[1] == SendTo(A, Decide((Setting("job", "x0", 0, TOP, capacity, 1),)))
     say(coordinator, (A, release("x1")))
     settings = decide(coordinator, NOW)[1].message.settings
     assert {s.flow: s.rate_Bps for s in settings} == {"x0": capacity / 2, "x1": capacity / 2}

@@ -184,7 +184,7 @@ class TestTellingAgain:
         say(coordinator, (A, release("x0")))
         assert say(coordinator, (A, again("x0"))) == []  # nothing was decided yet
         decide(coordinator, NOW)
-        assert settings(say(coordinator, (A, again("x0")))) == [Setting("job", "x0", 0, TOP, None)]
+        assert settings(say(coordinator, (A, again("x0")))) == [Setting("job", "x0", 0, TOP, None, 1)]
 
     def test_a_release_that_was_lost_counts_when_it_is_told_again(self, network):
         coordinator = started(network)

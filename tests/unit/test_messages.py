@@ -33,6 +33,8 @@ def values_of(kind):  # noqa: PLR0911 one return for each kind of type
             return st.floats(least, kind.le, exclude_min=over, allow_nan=False, allow_infinity=False)
         case msgspec.inspect.NoneType():
             return st.none()
+    if isinstance(kind, msgspec.inspect.LiteralType):
+        return st.sampled_from(kind.values)
     raise TypeError(kind)
 
 

@@ -218,9 +218,11 @@ class Agent:
                 continue
             name = (action.job, action.flow)
             flow = self._outgoing[name]
+            by = flow.release(action.iteration, action.release_s)
+            if by:  # what was decided ahead is not to wait until that has been told
+                self._write(flow)
             self._refresh_progress()
-            flow.release(action.iteration, action.release_s)
-            self._client.release(action.job, action.flow, action.iteration, action.release_s)
+            self._client.release(action.job, action.flow, action.iteration, action.release_s, by)
             self._client.flush()
             if not self._active:
                 self._progress_due_s = action.release_s + self._plan.progress_interval_s
@@ -269,6 +271,8 @@ class Agent:
     def _unattended(self, descriptor: int) -> None:
         """The coordinator has gone: every flow goes on by what is known of it."""
         del self._handlers[descriptor]  # the poll set has forgotten it with its closing
+        for flow in self._outgoing.values():
+            flow.forget_decisions()
         for flow in self._active.values():
             flow.go_on_alone(self._clock())
             self._write(flow)

@@ -15,8 +15,8 @@ client sits on a connected, non-blocking stream socket and fits into any event l
     ...                                             # in the loop, when client.fileno() is readable:
     client.on_readable()                            # calls apply(Setting(..., dscp=48, rate_Bps=None))
 
-`apply` sets the socket's DSCP and pacing rate; sending begins after the first Setting of a flow. While
-it sends, the source reports `progress`; when the last byte has arrived, the receiver reports `finish`.
+`apply` sets the socket's DSCP and pacing rate; sending begins after the first Setting of a flow. Who declares
+what comes `before` each flow may get that Setting before the release, and then need not wait. While it sends, the source reports `progress`; when the last byte has arrived, the receiver reports `finish`.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ class EchelonFlowClient:
         """
         self._line.put(group)
 
-    def release(self, job: str, flow: str, iteration: int, time_s: float) -> None:
-        """The flow's data is ready since `time_s` (CLOCK_MONOTONIC)."""
-        self._line.put(Release(job, flow, iteration, time_s))
+    def release(self, job: str, flow: str, iteration: int, time_s: float, by: int = 0) -> None:
+        """The flow's data is ready since `time_s` (CLOCK_MONOTONIC); `by` is the number of the Setting it is sent by."""
+        self._line.put(Release(job, flow, iteration, time_s, by))
 
     def progress(self, job: str, flow: str, iteration: int, sent_bytes: int) -> None:
         """`sent_bytes` of the flow have been acknowledged so far."""

@@ -89,10 +89,10 @@ class LastingClient:
         if self._client is not None:
             self._client.ready()
 
-    def release(self, job: str, flow: str, iteration: int, time_s: float) -> None:
+    def release(self, job: str, flow: str, iteration: int, time_s: float, by: int = 0) -> None:
         self._remember(self._releases, (job, iteration, flow), time_s)
         if self._heard():
-            self._there.release(job, flow, iteration, time_s)
+            self._there.release(job, flow, iteration, time_s, by)
 
     def progress(self, job: str, flow: str, iteration: int, sent_bytes: int) -> None:
         if self._heard():

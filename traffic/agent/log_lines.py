@@ -37,6 +37,8 @@ def sent_line(job: str, flow: str, sent: SentFlow, acked_s: float, zero_s: float
         sent_bytes=sent.written_bytes,
         retransmissions=sent.retransmissions,
         marks=tuple(Mark(_since(zero_s, time_s), dscp, rate) for time_s, dscp, rate in sent.marks),
+        by=sent.by,
+        held=sent.held,
     )
 
 

@@ -31,6 +31,8 @@ PIECE_BYTES = 1 << 16
 PIECES_PER_WAKE = 4
 """A bound on what one flow writes before the others, and the clock, have their turn."""
 NOT_SENT_LOW_BYTES = 1 << 14
+MOST_AHEAD = 4
+"""Iterations of a flow for which decisions ahead of time are kept: the latest."""
 ACK_POLL_S = 0.002
 """How often the end of a flow is looked for once its last byte is written: no event announces it."""
 
@@ -49,6 +51,12 @@ class SentFlow:
     iteration: int
     release_s: float
     setting: Setting | None = None
+    by: int = 0
+    """The decision, made before the release, that says how it is sent; 0 where there was none."""
+    held: bool = False
+    """Whether it was to wait by that decision."""
+    decision: int = 0
+    """The decision that made `setting`."""
     start_s: float | None = None
     written_bytes: int = 0
     retransmissions: int = 0
@@ -77,6 +85,8 @@ class OutgoingFlow:
         self._on_acknowledged = on_acknowledged
         self._queue: deque[SentFlow] = deque()
         self._finished = 0
+        self._ahead: dict[int, Setting] = {}
+        """By iteration: what was decided for those that are not released yet."""
         self._retransmissions_before = 0
         self._dscp: int | None = None
         self._rate_Bps: float | None = None
@@ -110,28 +120,63 @@ class OutgoingFlow:
         flow = self.active
         return flow is not None and flow.written_bytes == self.declaration.size_bytes
 
-    def release(self, iteration: int, now_s: float) -> None:
-        """Iteration `iteration` may be sent, once it has a setting."""
-        self._queue.append(SentFlow(iteration, now_s))
+    def release(self, iteration: int, now_s: float) -> int:
+        """Iteration `iteration` may be sent, at once if it was decided on ahead, or else when it has a setting.
+
+        Returns the number of the decision that was made ahead, 0 where there is none. It may say that the flow waits.
+        """
+        flow = SentFlow(iteration, now_s)
+        self._queue.append(flow)
+        known = self._ahead.pop(iteration, None)
+        if known is None:
+            return 0
+        flow.by = flow.decision = known.number
+        flow.held = known.rate_Bps == 0
+        if not flow.held:
+            flow.setting = known
+            if flow is self._queue[0]:
+                self._enforce(flow, now_s)
+        return flow.by
 
     def apply(self, setting: Setting, now_s: float) -> None:
-        """Put a setting in force, in mid-flow or before it (RunError if the iteration was not released).
+        """Put a setting in force: in mid-flow, before the flow has begun, or at its release, which is still to come.
 
-        A setting for an iteration that is over is void: it crossed the end on its way.
+        One for an iteration that is over is void, as it crossed the end on its way; so is one that was decided before
+        what is in force. RunError for an iteration that was not released, if the setting is not of a numbered decision.
         """
         for flow in self._queue:
             if flow.iteration == setting.iteration:
-                if flow.setting == setting:  # told again
-                    return
-                flow.setting = setting
-                if flow is self._queue[0]:
-                    self._enforce(flow, now_s)
+                self._apply(flow, setting, now_s)
                 return
-        if setting.iteration >= self._finished:
+        if setting.iteration < self._finished:
+            return
+        if not setting.number:
             raise RunError(
                 f"the coordinator sent a setting for flow {setting.flow!r} of job {setting.job!r}, "
                 f"iteration {setting.iteration}, which has not been released"
             )
+        known = self._ahead.get(setting.iteration)
+        if known is None or known.number < setting.number:
+            self._ahead[setting.iteration] = setting
+            while len(self._ahead) > MOST_AHEAD:
+                del self._ahead[min(self._ahead)]
+
+    def _apply(self, flow: SentFlow, setting: Setting, now_s: float) -> None:
+        known = flow.setting
+        if setting.number < flow.decision:
+            return
+        flow.decision = setting.number
+        if known is not None and (known.dscp, known.rate_Bps) == (setting.dscp, setting.rate_Bps):  # told again
+            return
+        flow.setting = setting
+        if flow is self._queue[0]:
+            self._enforce(flow, now_s)
+
+    def forget_decisions(self) -> None:
+        """The coordinator that made them is gone: what it decided ahead counts no more, and the next one counts anew."""
+        self._ahead.clear()
+        for flow in self._queue:
+            flow.decision = 0
 
     def go_on_alone(self, now_s: float) -> None:
         """There is no coordinator: what waits or is paced goes on, unpaced, by the mark that this flow had last.

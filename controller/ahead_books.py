@@ -1,0 +1,204 @@
+"""What is decided before flows are released: what agents were told of it, and what is still to be asked.
+
+Pure, like the flow books, of which it is a part. After each decision there is a list of sets of flows that can be
+released next. In spare time they are gone through, one question at a time: what would be decided if they were released
+now? Agents are told only what is new to them. At a release the real decision follows, which confirms or corrects it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+
+import numpy as np
+
+from controller.enforcers import ENFORCERS, Treatment
+from controller.in_flight import FlowInFlight, Told, unless_it_waits
+from controller.instructions import Ahead, Question
+from echelonflow.model.flow_key import FlowKey
+from echelonflow.scheduling.ahead import AnswerMemory, Candidates, CandidateSet, template
+from echelonflow.scheduling.allocation import Allocation
+from echelonflow.scheduling.policies import Policy
+from echelonflow.scheduling.state import Estimate, SchedulerState
+from echelonflow.wire.classes import DEFAULT_CLASS, dscp_of_class
+from echelonflow.wire.messages import Setting
+
+SETS_AT_ONCE = 8
+"""So many sets are gone through in one piece of spare time, if their answers are remembered."""
+
+_WAITS = Treatment(dscp_of_class(DEFAULT_CLASS), 0.0)
+FLOWS_NAMED = 2
+"""A decision's log entry names so many of the flows, and counts the others."""
+Treatments = tuple[Treatment | None, ...]
+"""Of the flows of a set; None for one that is to wait."""
+
+
+class AheadBooks:
+    """Provisional decisions of one run.
+
+    `senders` gives the clients on a host, `number` a number for each decision, `clock` (seconds) measures.
+    """
+
+    def __init__(
+        self,
+        state: SchedulerState,
+        senders: Callable[[str], Sequence[int]],
+        number: Callable[[], int],
+        clock: Callable[[], float],
+    ) -> None:
+        self.candidates = Candidates()
+        self._state = state
+        self._senders = senders
+        self._number = number
+        self._clock = clock
+        self._sender: dict[tuple[str, str], int] = {}
+        """Of a flow that was released: by whom."""
+        self._told: dict[FlowKey, Told] = {}
+        self._memory: AnswerMemory[Treatments] = AnswerMemory()
+        self._to_do: list[CandidateSet] = []
+        self._stale = True
+        """Whether something has been decided since the sets were made out."""
+        self._asked: Question | None = None
+
+    # What happens to flows
+
+    def release(self, key: FlowKey, client: int, index: int) -> Told | None:
+        """A flow is released: what its agent was told before, if it was."""
+        self.candidates.release(key, index)
+        self._sender[key[0], key[2]] = client
+        return self._told.pop(key, None)
+
+    def withdraw(self, jobs: Collection[str]) -> None:
+        """Forget jobs."""
+        self.candidates.withdraw(jobs)
+        self._sender = {flow: client for flow, client in self._sender.items() if flow[0] not in jobs}
+        self._told = {key: told for key, told in self._told.items() if key[0] not in jobs}
+        self.note_decision()
+
+    def has_told(self, key: FlowKey) -> bool:
+        """Whether a flow that is not released may have started all the same: its release is on its way."""
+        return key in self._told
+
+    def note_decision(self) -> None:
+        """Something has been decided, or nothing is left in flight: look again what can be decided ahead."""
+        self._stale = True
+        self._asked = None
+
+    def forget_answer(self, told: Told) -> None:
+        """What was told ahead had to be corrected: the answer is not used again."""
+        self._memory.forget(told.by)
+
+    def take_all_back(self) -> list[tuple[int, Setting]]:
+        """What was told counts no more, as another policy is in force; returns what to tell whom."""
+        self._memory.clear()
+        self.note_decision()
+        return self.tell(list(self._told), [None] * len(self._told), None, self._number())
+
+    # Spare time
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there may be something to decide ahead."""
+        return self._asked is None and (self._stale or bool(self._to_do))
+
+    def next_sets(self) -> list[CandidateSet]:
+        """The next sets to be asked about, all of whose flows are still to be released."""
+        if self._stale:
+            self._to_do = self.candidates.sets()[::-1]
+            self._stale = False
+        taken: list[CandidateSet] = []
+        while self._to_do and len(taken) < SETS_AT_ONCE:
+            candidates = self._to_do.pop()
+            if all(key in self.candidates for key in candidates.flows):
+                taken.append(candidates)
+        return taken
+
+    def put_back(self, sets: Sequence[CandidateSet]) -> None:
+        """There was no time for these."""
+        self._to_do += reversed(sets)
+
+    def question(
+        self, candidates: CandidateSet, by: Hashable, policy: Policy, now_s: float, estimate: Estimate
+    ) -> Question:
+        """What `policy` is asked about a set, which is open from now on."""
+        began_s = self._clock()
+        with self._state.supposing(candidates.flows, now_s):
+            snapshot, keys = self._state.snapshot(now_s, estimate)
+        kept = np.array([key not in candidates.ended for key in keys], bool)
+        if not kept.all():
+            snapshot, keys = snapshot.only(kept), [key for key in keys if key not in candidates.ended]
+        number, trigger, ahead = self._number(), trigger_of(candidates.flows), Ahead(candidates.flows, by)
+        self._asked = Question(number, policy, snapshot, tuple(keys), now_s, trigger, began_s, self._clock(), ahead)
+        return self._asked
+
+    def close_question(self, number: int) -> Question | None:
+        """The open question, which is no longer open; None for one that was overtaken."""
+        question = self._asked
+        if question is None or question.number != number:
+            return None
+        self._asked = None
+        return question
+
+    def answered(
+        self, question: Question, allocation: Allocation, enforcer: str, flows: Mapping[FlowKey, FlowInFlight]
+    ) -> Treatments:
+        """What the answer means for the flows that were asked about; it is remembered."""
+        assert question.ahead is not None
+        in_force = [flows[key].treatment if key in flows else None for key in question.keys]
+        treatments = ENFORCERS[enforcer](question.snapshot, allocation, in_force)
+        of = dict(zip(question.keys, treatments, strict=True))
+        answer = tuple(of[key] for key in question.ahead.flows)
+        self._memory.keep(question.ahead.by, answer)
+        return answer
+
+    def remembered(
+        self, candidates: CandidateSet, flows: Mapping[FlowKey, FlowInFlight]
+    ) -> tuple[Hashable, Treatments | None]:
+        """The template of a set beside the flows in flight, and what was answered to it, None if nothing was."""
+        beside = {key: flow.treatment for key, flow in flows.items() if key not in candidates.ended}
+        asked = template(candidates.flows, beside)
+        return asked, self._memory.get(asked)
+
+    def tell(
+        self, keys: Sequence[FlowKey], treatments: Sequence[Treatment | None], by: Hashable, number: int
+    ) -> list[tuple[int, Setting]]:
+        """What is to be told of flows that are still to be released, and to whom: only what is new.
+
+        `number` is that of the decision; 0 gives it one, if there is anything to tell.
+        """
+        settings: list[tuple[int, Setting]] = []
+        for key, decided in zip(keys, treatments, strict=True):
+            client = self._client(key) if key in self.candidates else None
+            told, treatment = self._told.get(key), unless_it_waits(decided)
+            if client is None or (told is not None and told.treatment == treatment):
+                continue
+            number = number or self._number()
+            self._told[key] = Told(number, treatment, by)
+            job, iteration, name = key
+            dscp, rate_Bps = (_WAITS.dscp, 0.0) if treatment is None else (treatment.dscp, treatment.rate_Bps)
+            settings.append((client, Setting(job, name, iteration, dscp, rate_Bps, number)))
+        return settings
+
+    def marks(self, keys: Sequence[FlowKey], finished: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
+        """Marks for rules ahead of releases; none where an earlier iteration of the connection has not `finished`."""
+        found = {}
+        for key in keys:
+            told = self._told.get(key)
+            job, iteration, name = key
+            if told is not None and told.treatment is not None and finished.get((job, name), -1) >= iteration - 1:
+                found[job, name] = told.treatment.dscp
+        return found
+
+    def _client(self, key: FlowKey) -> int | None:
+        """Who sends a flow; None where that is not known."""
+        name = key[0], key[2]
+        if name in self._sender:
+            return self._sender[name]
+        on_host = self._senders(self._state.declaration(*name).src_host)
+        return on_host[0] if len(on_host) == 1 else None
+
+
+def trigger_of(flows: Sequence[FlowKey]) -> str:
+    """What a decision's log entry says of the flows that are supposed to be released."""
+    named = ", ".join(f"{job}/{flow}#{iteration}" for job, iteration, flow in flows[:FLOWS_NAMED])
+    more = len(flows) - FLOWS_NAMED
+    return f"ahead {named}" + (f", and {more} more" if more > 0 else "")
