@@ -1,4 +1,4 @@
-"""Makes again all that is made in the documents, but for what is measured: `python -m echelon.documents`."""
+"""Makes again all that is made in the documents, of the code and of measurements that are kept: `python -m echelon.documents`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from echelon.documents import (
     experiment_figures,
     format_pages,
     interfaces,
+    paradigms_page,
     policy_pictures,
     topology_pages,
     workload_pictures,
@@ -21,5 +22,6 @@ if __name__ == "__main__":
         columns,
         experiment_figures,
         interfaces,
+        paradigms_page,
     ):
         maker.main()

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from echelonflow.errors import InputError
 from echelonflow.files import write_whole
 from echelonflow.tables import markdown_table
 from results.analysis.side_by_side import Cell, by_row
 from results.analysis.statistics import Estimate
-from results.analysis.summary import PolicyResult
+from results.analysis.summary import JobFigures, PolicyResult
 from results.report.printed_column import MISSING, format_estimate, format_seconds, format_share
 
 MEASURES: Mapping[str, str] = MappingProxyType(
@@ -45,6 +46,45 @@ def write_cells(path: Path, found: Sequence[Cell]) -> None:
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.6f}"
+
+
+def read_cells(path: Path) -> list[Cell]:
+    """What `write_cells` wrote (InputError, naming the file, where it is something else)."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return [_cell(line) for line in csv.DictReader(file)]
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: is no table of experiments and policies ({error!r})") from None
+
+
+def _cell(line: Mapping[str, str]) -> Cell:
+    valid_runs = int(line["valid_runs"])
+    fluid_s = [line[f"{name.removesuffix('_s')}_fluid_s"] for name in MEASURES]
+    result = PolicyResult(
+        policy=line["policy"],
+        job=line["job"],
+        runs=int(line["runs"]),
+        valid_runs=valid_runs,
+        predicted=JobFigures(float(fluid_s[0]), float(fluid_s[1]), _value(fluid_s[2])) if fluid_s[0] else None,
+        speedup=None,
+        iteration_s=_estimate(line, "iteration_s", valid_runs),
+        exposed_s=_estimate(line, "exposed_s", valid_runs),
+        tardiness_s=_estimate(line, "tardiness_s", valid_runs),
+    )
+    return Cell(line["experiment"], result)
+
+
+def _estimate(line: Mapping[str, str], name: str, valid_runs: int) -> Estimate | None:
+    stem = name.removesuffix("_s")
+    if not line[name]:
+        return None
+    return Estimate(float(line[name]), _value(line[f"{stem}_low_s"]), _value(line[f"{stem}_high_s"]), valid_runs)
+
+
+def _value(text: str) -> float | None:
+    return float(text) if text else None
 
 
 def markdown(found: Sequence[Cell], policies: Sequence[str]) -> str:
