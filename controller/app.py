@@ -8,6 +8,7 @@ switches before the settings that go with them are queued for the agents, and bo
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import math
 import time
@@ -264,6 +265,8 @@ class Shell:
         with self._fail_without_logs():
             if isinstance(instruction, OpenLog):
                 self._logs = self._open_logs(instruction)
+                # A collection takes milliseconds, and a run is short; those of a controller that stands are not held up.
+                gc.disable()
             elif self._logs is not None and isinstance(instruction, LogDecision):
                 self._logs.decision(instruction.record)
             elif self._logs is not None:
@@ -288,5 +291,6 @@ class Shell:
     def close(self) -> None:
         """Close the logs of a run."""
         logs, self._logs = self._logs, None
+        gc.enable()
         if logs is not None:
             logs.close()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from echelon.running.planned_faults import FaultInjector
-from echelon.running.standing import BEGIN_LIMIT_S, START_LIMIT_S, Standing, WorldError
+from echelon.running.standing import BEGIN_LIMIT_S, FIRST, START_LIMIT_S, Standing, WorldError
 from echelon.running.struck_run import StruckRun
 from echelonflow.child_process import module_argv
 from echelonflow.errors import RunError
@@ -40,8 +40,6 @@ CAUSE_SEEN_S = 2.0
 """How long a process that was killed may take to be seen dead, after others have lost their connection to it."""
 SETTLE_LIMIT_S = 10.0
 """For the coordinator to drop a run that has failed."""
-FIRST = ("nice", "-n", "-10")
-"""Agents go before other work on the machine: their sleeps stand for computation, and must end in time."""
 
 IterationBegun = Callable[[int], None]
 """Is told when the first host enters an iteration."""

@@ -29,6 +29,12 @@ END_LIMIT_S = 3.0
 """For the controller to end when it is asked to."""
 
 
+FIRST = ("nice", "-n", "-10")
+"""Who goes before other work on the machine. Agents: their sleeps stand for computation, and must end in time. The
+controller: whole hosts wait for what it decides, and it sleeps most of the time.
+"""
+
+
 class WorldError(RunError):
     """A part that all runs share has died: what is left to do needs a fresh world."""
 
@@ -109,7 +115,7 @@ def _start_controller(
         confirm_rules=assignment.confirm_rules,
     )
     with (folder.logs / "controller.out").open("ab") as log:
-        return subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        return subprocess.Popen([*FIRST, *argv], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
 
 @contextlib.contextmanager

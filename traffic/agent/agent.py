@@ -77,8 +77,8 @@ class Agent:
         self._incoming: dict[FlowName, IncomingFlow] = {}
         self._active: dict[FlowName, OutgoingFlow] = {}
         """Those of `_outgoing` that have something to send or to be acknowledged."""
-        self._sending: set[int] = set()
-        """Descriptors in the poll set for writing."""
+        self._heeded: dict[int, int] = {}
+        """What descriptors of `_active` flows are in the poll set for."""
         self._handlers: dict[int, Callable[[], None]] = {}
         # Made before all connections, so that its descriptor is low enough for select.
         self._poll = select.epoll()
@@ -149,7 +149,7 @@ class Agent:
                     on_acknowledged=self._on_acknowledged,
                 )
                 self._outgoing[job, name] = flow
-                self._handlers[flow.fileno()] = lambda flow=flow: self._write(flow)  # type: ignore[misc]
+                self._handlers[flow.fileno()] = lambda flow=flow: self._on_event(flow)  # type: ignore[misc]
             incoming = self._flows(lambda flow: flow.dst_host == self._host)
             for (job, name), connection in connections.accept_all(
                 listener, incoming, addresses, deadline_s, self._check_coordinator
@@ -200,8 +200,9 @@ class Agent:
     def _next_tick_s(self) -> float:
         now_s = self._clock()
         tick_s = min(self._progress_due_s, self._client.next_due_s, self._ends.next_s)
-        if any(flow.awaits_acknowledgement for flow in self._active.values()):
-            tick_s = min(tick_s, now_s + ACK_POLL_S)
+        awaiting_s = [flow.poll_s for flow in self._active.values() if flow.awaits_acknowledgement]
+        if awaiting_s:
+            tick_s = min(tick_s, now_s + min(awaiting_s))
         if self._client.wants_write:
             tick_s = min(tick_s, now_s + ACK_POLL_S)
         return tick_s
@@ -243,15 +244,30 @@ class Agent:
         self._write(flow)
 
     def _write(self, flow: OutgoingFlow) -> None:
-        """Write what TCP takes, and wait for it to take more only if there is more that may be sent."""
+        """Write what TCP takes."""
         flow.write(self._clock())
-        descriptor = flow.fileno()
-        if flow.wants_write and descriptor not in self._sending:
-            self._poll.register(descriptor, select.EPOLLOUT)
-            self._sending.add(descriptor)
-        elif not flow.wants_write and descriptor in self._sending:
+        self._heed(flow)
+
+    def _heed(self, flow: OutgoingFlow) -> None:
+        """Wait for TCP to take more only if there is more that may be sent, and for acknowledgements only if one is awaited."""
+        descriptor, wanted = flow.fileno(), flow.wanted_events
+        heeded = self._heeded.get(descriptor)
+        if wanted == heeded:
+            return
+        if wanted is None:
             self._poll.unregister(descriptor)
-            self._sending.discard(descriptor)
+            del self._heeded[descriptor]
+            return
+        if heeded is None:
+            self._poll.register(descriptor, wanted)
+        else:
+            self._poll.modify(descriptor, wanted)
+        self._heeded[descriptor] = wanted
+
+    def _on_event(self, flow: OutgoingFlow) -> None:
+        """TCP takes more, or has something to announce; whether a flow has ended is looked for in every round."""
+        flow.take_announcements()
+        self._write(flow)
 
     def _tick(self, now_s: float) -> None:
         """Look for ends of flows, and report progress when that is due."""
@@ -301,7 +317,7 @@ class Agent:
         self._replay.end_job(job)
         for name, outgoing in [(n, flow) for n, flow in self._outgoing.items() if n[0] == job]:
             self._handlers.pop(outgoing.fileno(), None)
-            self._sending.discard(outgoing.fileno())
+            self._heeded.pop(outgoing.fileno(), None)
             outgoing.abort()
             del self._outgoing[name]
             self._active.pop(name, None)
@@ -327,6 +343,7 @@ class Agent:
         self._records.write(sent_line(flow.job, name, sent, now_s, self._zero))
         if flow.active is None:
             del self._active[flow.job, name]
+            self._heed(flow)
         else:
             self._write(flow)
         self._carry_out(self._replay.acknowledged(flow.job, sent.iteration, name, now_s))

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import math
+import select
 import socket
 import struct
 import termios
@@ -25,6 +26,7 @@ from dataclasses import dataclass, field
 from echelonflow.errors import RunError
 from echelonflow.wire.classes import DEFAULT_CLASS, dscp_of_class
 from echelonflow.wire.messages import FlowDeclaration, Setting
+from traffic.agent.acknowledgements import announce, send_last, take_announcements
 from traffic.agent.connections import FlowLostError
 
 PIECE_BYTES = 1 << 16
@@ -34,7 +36,9 @@ NOT_SENT_LOW_BYTES = 1 << 14
 MOST_AHEAD = 4
 """Iterations of a flow for which decisions ahead of time are kept: the latest."""
 ACK_POLL_S = 0.002
-"""How often the end of a flow is looked for once its last byte is written: no event announces it."""
+"""How often the end of a flow is looked for once its last byte is written, where the kernel does not announce it."""
+ACK_ANNOUNCED_POLL_S = 0.02
+"""The same where it does, should an announcement be lost."""
 
 _PIECE = memoryview(bytes(PIECE_BYTES))
 _TCP_NOTSENT_LOWAT = 25
@@ -94,6 +98,7 @@ class OutgoingFlow:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
         connection.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, NOT_SENT_LOW_BYTES)
+        self._announced = announce(connection)
 
     def fileno(self) -> int:
         return self._connection.fileno()
@@ -116,9 +121,25 @@ class OutgoingFlow:
 
     @property
     def awaits_acknowledgement(self) -> bool:
-        """Whether only acknowledgements are missing: `poll` must be called every ACK_POLL_S."""
+        """Whether only acknowledgements are missing: `poll` must be called every `poll_s`, and at every event."""
         flow = self.active
         return flow is not None and flow.written_bytes == self.declaration.size_bytes
+
+    @property
+    def poll_s(self) -> float:
+        """How often to look for the acknowledgement of the last byte."""
+        return ACK_ANNOUNCED_POLL_S if self._announced else ACK_POLL_S
+
+    @property
+    def wanted_events(self) -> int | None:
+        """What to wait for at the descriptor, as epoll has it; 0 for errors alone, which announcements are. None: nothing."""
+        if self.wants_write:
+            return select.EPOLLOUT
+        return 0 if self._announced and self.awaits_acknowledgement else None
+
+    def take_announcements(self) -> None:
+        """Empty the queue of what the kernel has announced; `poll` finds out what it was."""
+        take_announcements(self._connection)
 
     def release(self, iteration: int, now_s: float) -> int:
         """Iteration `iteration` may be sent, at once if it was decided on ahead, or else when it has a setting.
@@ -212,7 +233,10 @@ class OutgoingFlow:
                 left = size - flow.written_bytes
                 # More follows: without this hint every write ends in a short segment. TCP keeps as many segments of
                 # each flow in the host's queue, so a flow with short ones gets less than its share.
-                sent = self._connection.send(_PIECE[:left], socket.MSG_MORE if left > PIECE_BYTES else 0)
+                if left > PIECE_BYTES:
+                    sent = self._connection.send(_PIECE, socket.MSG_MORE)
+                else:
+                    sent = send_last(self._connection, _PIECE[:left])
                 if flow.start_s is None:
                     flow.start_s = now_s
                 flow.written_bytes += sent
