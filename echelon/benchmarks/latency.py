@@ -45,7 +45,7 @@ from echelonflow.scheduling.fill import max_min
 def allocate(snapshot):
     '''Flows within a leaf and the one across leaves go first by turns; the one across can never fill a host's link.'''
     across = np.diff(snapshot.path_start) > 2
-    began_s = snapshot.release_s.min()
+    began_s = (snapshot.release_s if across.all() else snapshot.release_s[~across]).min()
     turn = min(int((snapshot.now_s - began_s) / TURN_S + 1e-6), TURNS)
     rank = np.zeros(snapshot.flows, np.int64)
     if turn:
@@ -124,15 +124,16 @@ def _marks(number: int, scratch: Path) -> dict[str, Any]:
              "coflow": name, "after": ["begin"]}
             for name, size in sizes.items()
         ),
-        *(
-            {"name": f"end{rank}", "compute": rank, "duration_s": 0.05, "kind": "update", "after": after}
-            for rank, after in ((1, names), (2, ["across"]))
-        ),
+        {"name": "end", "compute": 1, "duration_s": 0.05, "kind": "update", "after": names},
+        {"name": "back", "transfer": [1, 0], "size_bytes": 10_000, "group": "back", "coflow": "back", "after": ["end"]},
+        {"name": "end across", "compute": 2, "duration_s": 0.05, "kind": "update", "after": ["across"]},
     ]  # fmt: skip
-    groups = [{"name": n, "kind": "marks", "weight": 1.0, "transfers": [n], "offsets_s": [0.0]} for n in sizes]
+    groups = [
+        {"name": n, "kind": "marks", "weight": 1.0, "transfers": [n], "offsets_s": [0.0]} for n in (*sizes, "back")
+    ]
     dag = {
         "schema": "echelon-job", "version": 1, "ranks": 3, "steps": steps, "groups": groups,
-        "next_iteration": [["end1", "begin"], ["end2", "begin"]], "parameters": {},
+        "next_iteration": [["back", "begin"]], "parameters": {},
     }  # fmt: skip
     (scratch / "marks.json").write_text(json.dumps(dag), encoding="utf-8")
     policy = scratch / "turns.py"
@@ -144,7 +145,7 @@ def _marks(number: int, scratch: Path) -> dict[str, Any]:
         },
         "jobs": [
             {
-                "name": "marks", "import": {"format": "job", "files": [str(scratch / "marks.json")]}, "iterations": 2,
+                "name": "marks", "import": {"format": "job", "files": [str(scratch / "marks.json")]}, "iterations": 3,
                 "placement": ["h1", "h2", "h3"],
             }
         ],
@@ -226,15 +227,17 @@ def _of_marks(part: str, runs: Sequence[LatencyOfRun]) -> list[Figure]:
     changes = [change for run in runs for change in run.mark_changes if change.marks == number]
     if not changes:
         return [Figure(f"{part}: changes of as many marks at once", "0", "some", False)]
-    first_ms = [each * 1e3 for change in changes for each in change.first_s]
-    gaps_ms, before_ms = [c.gap_s * 1e3 for c in changes], [c.gap_before_s * 1e3 for c in changes]
-    figures = (
-        [Figure(f"{part}: decided to first packet with the new mark", words(first_ms), "", None)] if first_ms else []
-    )
+    seen = [change.first_s for change in changes if change.first_s]
+    shown = {
+        "decided to first packet with a new mark, of any flow": [min(each) for each in seen],
+        "decided to first packet with its new mark, of every flow": [took_s for each in seen for took_s in each],
+        "longest time without a packet, after the decision": [change.gap_s for change in changes],
+        "longest time without a packet, before the decision": [change.gap_before_s for change in changes],
+    }
     return [
-        *figures,
-        Figure(f"{part}: longest time without a packet, after the decision", words(gaps_ms), "", None),
-        Figure(f"{part}: the same before it", words(before_ms), "", None),
+        Figure(f"{part}: {what}", words([value * 1e3 for value in values_s]), "", None)
+        for what, values_s in shown.items()
+        if values_s
     ]
 
 

@@ -14,6 +14,7 @@ from echelonflow.errors import InputError
 from results.analysis.hand_overs import HandOver
 from results.analysis.latency import Beginning
 from results.analysis.mark_changes import MarkChange
+from traffic.agent.plan import check_observable
 
 
 def begun(iteration, *, ahead, first_s=0.0008):
@@ -32,6 +33,8 @@ def test_every_part_is_an_experiment_with_confirmed_rules(part, tmp_path):
     experiment = schema.check(latency.experiment_of(part, 2, tmp_path), Path(f"{part}.yaml"))
     assert experiment.emulation.confirm_rules
     assert experiment.repeats == 2
+    for job in experiment.jobs:
+        check_observable(job)
     assert part in latency.parts()
 
 
@@ -45,7 +48,7 @@ def test_the_policy_of_marks_turns_as_many_marks_as_it_says(tmp_path):
     data = latency.experiment_of("marks-10", 1, tmp_path)
     experiment = schema.check(data, Path("marks.yaml"))
     (job,) = experiment.jobs
-    assert len(job.dag.transfers) == 11
+    assert len(job.dag.transfers) == 12
     assert [name for name in ("h1", "h2", "h3") if name in job.placement] == ["h1", "h2", "h3"]
     assert len(experiment.network.path("h1", "h3")) > len(experiment.network.path("h1", "h2"))
 
@@ -75,6 +78,7 @@ def test_hand_overs_are_judged_by_their_median():
 def test_changes_of_marks_are_those_of_the_number_asked_for():
     changes = [MarkChange(1.0, 10, (0.002, 0.004), 0.003, 0.001), MarkChange(2.0, 1, (0.5,), 0.5, 0.5)]
     found = measured("marks-10", changes=changes)
-    assert found["marks-10: decided to first packet with the new mark"].measured.startswith("3.00 / ")
+    assert found["marks-10: decided to first packet with a new mark, of any flow"].measured.startswith("2.00 / ")
+    assert found["marks-10: decided to first packet with its new mark, of every flow"].measured.startswith("3.00 / ")
     assert found["marks-10: longest time without a packet, after the decision"].measured.startswith("3.00 / ")
     assert measured("marks-50", changes=changes)["marks-50: changes of as many marks at once"].ok is False
