@@ -159,7 +159,8 @@ def figures_of(part: str, runs: Sequence[LatencyOfRun]) -> list[Figure]:
         return _of_marks(part, runs)
     begun = [each for run in runs for each in run.beginnings]
     free = [each for each in begun if each.free]
-    figures = [*_steps(f"{part}, not decided ahead", [each for each in free if not each.ahead]), *_ahead(part, begun)]
+    waited = [each for each in free if each.held or not each.ahead]
+    figures = [*_steps(f"{part}, flows that waited", waited), *_ahead(part, begun)]
     for policy in dict.fromkeys(run.policy for run in runs):
         found = [each for run in runs if run.policy == policy for each in run.hand_overs]
         figures += _of_hand_overs(f"{part}, {policy}", found)
@@ -190,14 +191,16 @@ def _ahead(part: str, begun: Sequence[Beginning]) -> list[Figure]:
         Figure(f"{part}: corrected, of those decided ahead", f"{corrected} of {len(ahead)}", "", None),
     ]
     values = [
-        took_s * 1e3 for each in ahead if each.free and (took_s := each.step_s("release to first packet")) is not None
+        took_s * 1e3
+        for each in ahead
+        if each.free and not each.held and (took_s := each.step_s("release to first packet")) is not None
     ]
     if values:
         median_ms, p95_ms = AHEAD_MUST_MS
         good = statistics.median(values) < median_ms and percentile(values, 0.95) < p95_ms
         figures.append(
             Figure(
-                f"{part}, flows decided ahead: release to first packet",
+                f"{part}, flows that started ahead: release to first packet",
                 words(values),
                 f"median {median_ms:g} ms, p95 {p95_ms:g} ms" if "-8-" in part else "",
                 good if "-8-" in part else None,

@@ -39,7 +39,7 @@ STEPS = {
 class Beginning:
     """How one iteration of a flow came to be sent; None where nobody told.
 
-    Of one whose setting was there before its release, what came before the release is left out.
+    Of one that started by a decision made ahead, decision, rules and their confirmation are left out.
     """
 
     flow: FlowKey
@@ -54,9 +54,11 @@ class Beginning:
     """When the agent put the first setting in force."""
     first_packet_s: float | None
     ahead: bool
-    """Whether it was decided before it was released."""
+    """Whether it was decided on before it was released, be it to start or to wait."""
+    held: bool
+    """Whether it was to wait by that decision."""
     corrected: bool
-    """Whether its setting was changed by the first decision that knew of the release."""
+    """Whether the first decision that knew of the release was another."""
     free: bool
     """Whether it was to be sent at once and its host sent nothing else meanwhile. Others wait for their turn, not for us."""
 
@@ -89,12 +91,13 @@ def beginnings(
     heard_s = _heard_s(files, zero_s)
     rules = _rules(read_rules(files.rules), zero_s)
     first = first_decisions(decisions)
+    corrected = {flow for decision in decisions for flow in decision.corrected}
     found = []
     for host, line in _sent(files):
         key = (line.job, line.iteration, line.flow)
         seen, decided = packets.get(key), first.get(key)
-        ahead = decided is not None and decided.answered_s < line.release_s
-        if ahead or decided is None:
+        started_ahead = bool(line.by) and not line.held
+        if started_ahead or decided is None:
             decided_s, (given_s, confirmed_s) = None, (None, None)
         else:
             decided_s, (given_s, confirmed_s) = decided.answered_s, rules.get(decided.number, (None, None))
@@ -108,8 +111,9 @@ def beginnings(
                 confirmed_s=confirmed_s,
                 set_s=line.marks[0].time_s if line.marks else None,
                 first_packet_s=None if seen is None else seen.start_s,
-                ahead=ahead,
-                corrected=ahead and _corrected(line, decisions, heard_s.get(key)),
+                ahead=bool(line.by),
+                held=line.held,
+                corrected=key in corrected,
                 free=_is_free(line, seen, sent_s.get(host)),
             )
         )
@@ -117,23 +121,13 @@ def beginnings(
 
 
 def first_decisions(decisions: Sequence[DecisionRecord]) -> dict[FlowKey, _First]:
-    """The first decision on every flow that one was made on."""
+    """The first decision on every flow that one was made on after its release."""
     found: dict[FlowKey, _First] = {}
     for number, decision in enumerate(decisions):
         answered_s = decision.time_s + decision.policy_ms * 1e-3
-        for job, iteration, flow, _, _ in decision.changed:
+        for job, iteration, flow, _, _ in () if decision.ahead else decision.changed:
             found.setdefault((job, iteration, flow), _First(answered_s, number))
     return found
-
-
-def _corrected(line: Sent, decisions: Sequence[DecisionRecord], heard_s: float | None) -> bool:
-    """Whether the first decision after the coordinator heard of the release changed the flow's setting."""
-    if heard_s is None:
-        return False
-    after = next((each for each in decisions if each.time_s >= heard_s), None)
-    return after is not None and any(
-        (job, iteration, flow) == (line.job, line.iteration, line.flow) for job, iteration, flow, _, _ in after.changed
-    )
 
 
 def _is_free(line: Sent, seen: FlowPackets | None, sent_s: Floats | None) -> bool:

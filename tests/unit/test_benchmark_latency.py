@@ -19,7 +19,18 @@ from traffic.agent.plan import check_observable
 
 def begun(iteration, *, ahead, first_s=0.0008):
     return Beginning(
-        ("job", iteration, "f"), 0.0, 0.001, 0.002, None, None, 0.003, first_s, ahead, corrected=False, free=True
+        ("job", iteration, "f"),
+        0.0,
+        0.001,
+        0.002,
+        None,
+        None,
+        0.003,
+        first_s,
+        ahead,
+        held=False,
+        corrected=False,
+        free=True,
     )
 
 
@@ -55,7 +66,7 @@ def test_the_policy_of_marks_turns_as_many_marks_as_it_says(tmp_path):
 
 def test_flows_decided_ahead_are_judged_with_eight_hosts_alone():
     good, slow = begun(1, ahead=True), begun(1, ahead=True, first_s=0.005)
-    what = "{}, flows decided ahead: release to first packet"
+    what = "{}, flows that started ahead: release to first packet"
     assert measured("ring-8-ryu", beginnings=[good])[what.format("ring-8-ryu")].ok
     assert measured("ring-8-ryu", beginnings=[good, slow])[what.format("ring-8-ryu")].ok is False
     assert measured("ring-2-ryu", beginnings=[slow])[what.format("ring-2-ryu")].ok is None
@@ -65,7 +76,7 @@ def test_the_share_decided_ahead_leaves_the_first_iteration_out():
     found = measured("ring-8-ryu", beginnings=[begun(0, ahead=False), begun(1, ahead=True), begun(2, ahead=True)])
     share = found["ring-8-ryu: flows decided ahead, from the second iteration on"]
     assert (share.measured, share.ok) == ("100% of 2", True)
-    assert "ring-8-ryu, not decided ahead: release to heard" in found
+    assert "ring-8-ryu, flows that waited: release to heard" in found
 
 
 def test_hand_overs_are_judged_by_their_median():

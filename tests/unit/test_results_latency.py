@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -46,10 +48,10 @@ def stream(times_s, dscp=0, payload=1460):
     return TcpStream(time_ns, np.arange(count) * payload, np.full(count, payload), marks, anchored=True)
 
 
-def run_files(tmp_path, *, release_s=1.0, set_s=1.006):
+def run_files(tmp_path, *, release_s=1.0, set_s=1.006, by=0, held=False):
     files = RunFiles(tmp_path)
     log = AgentLog(files.agent("h1"))
-    log.write(Sent("job", 0, "f", release_s, set_s, 9.0, 1, 0, (Mark(set_s, 48, None),)))
+    log.write(Sent("job", 0, "f", release_s, set_s, 9.0, 1, 0, (Mark(set_s, 48, None),), by, held))
     log.close()
     events = EventLog(files.events, Opening(topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e8})))
     events.append(ZERO_S + release_s + 0.001, ClientSaid(1, Release("job", "f", 0, ZERO_S + release_s)))
@@ -87,19 +89,31 @@ def test_a_flow_whose_host_sent_something_else_meanwhile_is_not_free(tmp_path):
     assert begun.step_s("rules sent to confirmed") is None
 
 
-@pytest.mark.parametrize(("later", "corrected"), [((), False), ((("job", 0, "f", 40, None),), True)])
-def test_a_flow_decided_before_its_release_is_ahead_and_may_be_corrected(tmp_path, later, corrected):
-    decisions = [decision(0.8, ("job", 0, "f", 48, None)), decision(1.003, *later)]
-    (begun,) = beginnings(
-        run_files(tmp_path, set_s=1.0001),
-        ZERO_S,
-        decisions,
-        {("job", 0, "f"): seen(1.0004)},
-        {"h1": np.array([1.0004])},
-    )
-    assert (begun.ahead, begun.corrected) == (True, corrected)
+@pytest.mark.parametrize("corrected", [False, True])
+def test_a_flow_that_started_by_a_decision_made_ahead_may_be_corrected(tmp_path, corrected):
+    change = ("job", 0, "f", 40, None)
+    wrong = (("job", 0, "f"),) if corrected else ()
+    decisions = [
+        dataclasses.replace(decision(0.8, ("job", 0, "f", 48, None)), ahead=True),
+        dataclasses.replace(decision(1.003, change), corrected=wrong),
+    ]
+    files = run_files(tmp_path, set_s=1.0001, by=7)
+    packets = {("job", 0, "f"): seen(1.0004)}
+    (begun,) = beginnings(files, ZERO_S, decisions, packets, {"h1": np.array([1.0004])})
+    assert (begun.ahead, begun.held, begun.corrected) == (True, False, corrected)
     assert begun.step_s("release to first packet") == pytest.approx(0.0004)
     assert begun.step_s("heard to decided") is None
+
+
+def test_a_flow_that_was_to_wait_by_a_decision_made_ahead_waited_for_the_real_one(tmp_path):
+    decisions = [
+        dataclasses.replace(decision(0.8, ("job", 0, "f", 0, 0.0)), ahead=True),
+        decision(1.002, ("job", 0, "f", 48, None)),
+    ]
+    files = run_files(tmp_path, by=7, held=True)
+    (begun,) = beginnings(files, ZERO_S, decisions, {("job", 0, "f"): seen(1.010)}, {"h1": np.array([1.010])})
+    assert (begun.ahead, begun.held) == (True, True)
+    assert begun.step_s("heard to decided") == pytest.approx(0.002)
 
 
 def test_a_link_is_full_from_the_first_packet_of_a_full_window_on():
