@@ -127,6 +127,11 @@ class RunFolder:
         return self.root / "prediction.json"
 
     @property
+    def budget(self) -> Path:
+        """Each run simulated again with what it measured."""
+        return self.root / "budget.json"
+
+    @property
     def simulated_runs(self) -> Path:
         """The runs of an experiment that was simulated."""
         return self.root / "runs.json"

@@ -68,6 +68,7 @@ def _raw_files(folder: RunFolder) -> Iterator[tuple[str, Path]]:
         folder.network,
         folder.calibration,
         folder.prediction,
+        folder.budget,
         folder.simulated_runs,
         folder.coflow_runs,
     )

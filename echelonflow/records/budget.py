@@ -1,0 +1,48 @@
+"""budget.json: each run simulated again with what it measured, cause by cause, so that its time can be explained.
+
+Every figure is a job's mean iteration time in seconds. Each stage has the causes of those before it, and one more.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from echelonflow.codec import Document
+
+
+class ExplainedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One run; the times are by job. Where the simulation failed, `failure` says why, and there are none."""
+
+    run_index: int
+    zero_monotonic_s: float | None
+    """As in run.json: a run that was made again under the same name is another one."""
+    ideal_s: dict[str, float] = msgspec.field(default_factory=dict)
+    """Nothing is late, decisions are in force at once, and links carry what they declare."""
+    computation_s: dict[str, float] = msgspec.field(default_factory=dict)
+    """With late computations."""
+    decisions_s: dict[str, float] = msgspec.field(default_factory=dict)
+    """And with settings that came when they came, in as many classes as there are."""
+    links_s: dict[str, float] = msgspec.field(default_factory=dict)
+    """And with what links carried."""
+    failure: str | None = None
+
+
+class Budgets(msgspec.Struct, frozen=True):
+    """All runs that could be simulated again, by label."""
+
+    runs: dict[str, ExplainedRun]
+
+
+def write_budgets(path: Path, budgets: Budgets) -> None:
+    """Write budget.json."""
+    _DOCUMENT.write(path, budgets)
+
+
+def read_budgets(path: Path) -> Budgets | None:
+    """Read budget.json; None where there is none, InputError where it is malformed."""
+    return _DOCUMENT.read(path) if path.exists() else None
+
+
+_DOCUMENT = Document("echelon-budget", 1, Budgets)
