@@ -24,6 +24,8 @@ class ExplainedRun(msgspec.Struct, frozen=True, kw_only=True):
     """With late computations."""
     decisions_s: dict[str, float] = msgspec.field(default_factory=dict)
     """And with settings that came when they came, in as many classes as there are."""
+    unhindered_s: dict[str, float] = msgspec.field(default_factory=dict)
+    """The same, if settings had come as usual in the spells in which others had the machine."""
     links_s: dict[str, float] = msgspec.field(default_factory=dict)
     """And with what links carried."""
     failure: str | None = None

@@ -28,6 +28,18 @@ class CaptureCounts(msgspec.Struct, frozen=True):
     dropped: int
 
 
+class LoadWindow(msgspec.Struct, frozen=True, array_like=True):
+    """Shares of all cores (0 to 1) between two readings of CLOCK_MONOTONIC."""
+
+    begin_s: float
+    end_s: float
+    busy: float
+    stolen: float
+    """What the host took away."""
+    others: float
+    """What processes took that are not of our world."""
+
+
 class Load(msgspec.Struct, frozen=True, kw_only=True):
     """Busy shares (0 to 1) of all cores and of the switch's busiest thread: over the run, and in its worst two seconds."""
 
@@ -39,6 +51,10 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     switch_thread_busy_max: float = 0.0
     core_busy: float | None = None
     """Of the busiest core, over the run; None in runs from before it was measured."""
+    cpu_others: float | None = None
+    """Share of all cores that processes took that are not of our world, over the run; None as above."""
+    windows: tuple[LoadWindow, ...] = ()
+    """The same, half a second at a time."""
 
 
 class ClassCounters(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import math
 import statistics
 from collections import defaultdict
@@ -13,11 +14,22 @@ from echelonflow.model.flow_key import FlowKey
 from echelonflow.model.measured import Measured, Settings
 from echelonflow.model.network import Network
 from echelonflow.records.calibration import CalibrationAttempt
+from echelonflow.records.outcome import RunOutcome
 from echelonflow.records.run_record import RunRecord
+from results.analysis.evidence import Evidence, RawRun
 from results.analysis.packets import FlowPackets
 from results.analysis.passing import WaitedFor
 from results.analysis.read_run import ReadRun
+from results.analysis.spells import taken_spells, within_any
+from results.analysis.statistics import quantile
 
+LEAST_FREE = 10
+"""Settings that came while nobody else had the machine: so many say what is usual."""
+PASSING_TELLS_APART = 0.02
+"""What links carried in passing is counted in whole segments, over gaps between flows: in runs whose time calibration
+explains it was up to 1.5 % less."""
+CALIBRATION_TELLS_APART = 0.001
+"""A trial of two seconds counts a few thousand segments. Less is no difference; taken for one, it would decide ties."""
 MOST_CHANGE_S = 1.0
 """A setting that was put in force longer after the last event than this was not asked for by that event."""
 
@@ -136,12 +148,14 @@ def _events_s(record: RunRecord, wire_end_s: Mapping[FlowKey, float]) -> list[fl
 def carried_Bps(
     network: Network, attempt: CalibrationAttempt | None, waited: Sequence[WaitedFor]
 ) -> tuple[float, ...] | None:
-    """What each link carried: while flows of the run waited for it, else as it was calibrated; None where nothing tells.
+    """What each link carried: as it was calibrated, unless flows waited for it and it was another; None where nothing tells.
 
     A link that took part in several measurements carries what the best of them says: another link held up the others.
     """
     shares = _calibrated_shares(network, attempt)
-    shares.update({one.link: one.share for one in waited})
+    shares.update(
+        {one.link: one.share for one in waited if abs(one.share - shares.get(one.link, 1.0)) > PASSING_TELLS_APART}
+    )
     if not shares:
         return None
     return tuple(
@@ -159,5 +173,46 @@ def _calibrated_shares(network: Network, attempt: CalibrationAttempt | None) -> 
         names = measurement.links or tuple(link.name for link in network.links if link.kind == measurement.kind)
         for name in names:
             share = measurement.measured_Bps / measurement.declared_Bps
+            share = share if abs(share - 1) > CALIBRATION_TELLS_APART else 1.0
             found[name] = max(share, found.get(name, 0.0))
     return found
+
+
+def causes_of(run: RawRun, evidence: Evidence) -> Measured:
+    """All causes of one run, by what it left."""
+    network, calibration = run.context.manifest.network, run.context.calibration
+    attempt = None if calibration is None else calibration.of_run(run.outcome.run_index)
+    carried = None if network is None else carried_Bps(network, attempt, evidence.waited)
+    return measured(evidence.read, evidence.packets, evidence.jobs, carried)
+
+
+def unhindered(causes: Measured, record: RunRecord, run: RunOutcome) -> Measured:
+    """The same run if settings had come as usual in the spells in which others had the machine.
+
+    As usual is as in the median of its other spells, or as its fastest quarter where there are hardly any.
+    """
+    settings, spells = causes.settings, taken_spells(run)
+    if settings is None or not spells:
+        return causes
+    begins_s = {(f.job, f.iteration, f.flow): f.release_s for f in record.flows}
+    ends_s = {(f.job, f.iteration, f.flow): f.finish_s for f in record.flows}
+
+    def as_usual(times_s: Mapping[FlowKey, float], at_s: Mapping[FlowKey, float]) -> dict[FlowKey, float]:
+        hit = {key for key in times_s if within_any(spells, at_s.get(key, math.nan))}
+        free_s = [time_s for key, time_s in times_s.items() if key not in hit]
+        if len(free_s) >= LEAST_FREE:
+            usual_s = statistics.median(free_s)
+        else:
+            usual_s = quantile(list(times_s.values()), 0.25) or 0.0
+        return {key: min(time_s, usual_s) if key in hit else time_s for key, time_s in times_s.items()}
+
+    return dataclasses.replace(
+        causes,
+        settings=dataclasses.replace(
+            settings,
+            first_s=as_usual(settings.first_s, begins_s),
+            change_s=as_usual(settings.change_s, begins_s),
+            arrival_s=as_usual(settings.arrival_s, ends_s),
+            acknowledged_s=as_usual(settings.acknowledged_s, ends_s),
+        ),
+    )

@@ -1,0 +1,144 @@
+"""Simulates each emulated run again with what it measured, cause by cause, so that its time can be explained (budget.json)."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import multiprocessing
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+from echelon.experiment.schema import Experiment
+from echelonflow.errors import EchelonError, InputError
+from echelonflow.model.measured import Measured
+from echelonflow.records.budget import Budgets, ExplainedRun, read_budgets, write_budgets
+from echelonflow.records.folder import RunFiles, RunFolder
+from echelonflow.scheduling import policies
+from echelonflow.wire.classes import DATA_CLASSES
+from results.analysis.causes import causes_of, unhindered
+from results.analysis.context import Context, open_folder
+from results.analysis.evidence import RawRun
+from results.analysis.planned import beyond_simulation
+from results.analysis.rows import run_rows
+from results.analysis.summary import job_figures
+from simulator.fluid import simulate
+from simulator.realism import Realism
+
+Times = dict[str, float]
+"""Mean iteration time of each job, in seconds."""
+
+
+def explain(folder: RunFolder, experiment: Experiment) -> None:
+    """Explain every run in `folder` that is not yet, and keep that in budget.json; on all processors.
+
+    Runs that did not end, and those of which the simulation knows less than the whole, are left out. Raises InputError
+    where the folder cannot be read, StorageError where nothing can be written.
+    """
+    context = open_folder(folder.root)
+    known = _known(folder)
+    found: dict[str, ExplainedRun] = {}
+    todo: list[RunFiles] = []
+    for files in folder.runs():
+        run = RawRun.of(context, files)
+        earlier = known.get(files.root.name)
+        if not _can_be_explained(run):
+            continue
+        if earlier is not None and _same(earlier, run):
+            found[files.root.name] = earlier
+        else:
+            todo.append(files)
+    found.update(zip((files.root.name for files in todo), _explained(context, experiment, todo), strict=True))
+    write_budgets(folder.budget, Budgets(dict(sorted(found.items()))))
+
+
+def _known(folder: RunFolder) -> Mapping[str, ExplainedRun]:
+    try:
+        budgets = read_budgets(folder.budget)
+    except InputError:  # it is made anew
+        return {}
+    return {} if budgets is None else budgets.runs
+
+
+def _can_be_explained(run: RawRun) -> bool:
+    return run.outcome.completed and not beyond_simulation(run.outcome.faults) and run.files.plan.exists()
+
+
+def _same(explained: ExplainedRun, run: RawRun) -> bool:
+    outcome = run.outcome
+    return (explained.run_index, explained.zero_monotonic_s) == (outcome.run_index, outcome.zero_monotonic_s)
+
+
+def _explained(context: Context, experiment: Experiment, todo: Sequence[RunFiles]) -> list[ExplainedRun]:
+    """All of `todo`: one after the other where that is one, else so many at a time as there are processors."""
+    processors = min(len(os.sched_getaffinity(0)), len(todo))
+    if processors > 1:
+        # What a child inherits need not be loaded again; and it says nothing, so that nothing is said twice.
+        forking = multiprocessing.get_context("fork")
+        with contextlib.suppress(BrokenProcessPool), ProcessPoolExecutor(processors, mp_context=forking) as pool:
+            number = len(todo)
+            return list(pool.map(explained_run, [context] * number, [experiment] * number, todo))
+    return [explained_run(context, experiment, files) for files in todo]
+
+
+def explained_run(context: Context, experiment: Experiment, files: RunFiles) -> ExplainedRun:
+    """One run, simulated once for each stage; why that could not be done is in it."""
+    run = RawRun.of(context, files)
+    outcome = run.outcome
+    found = ExplainedRun(run_index=outcome.run_index, zero_monotonic_s=outcome.zero_monotonic_s)
+    try:
+        evidence = run.evidence(run.plan())
+        causes = causes_of(run, evidence)
+        eased = unhindered(causes, evidence.read.record, outcome)
+        stages = _Stages.of(context, experiment, run)
+        late = causes.without(settings=True, links=True)
+        decided = causes.without(links=True)
+        decisions_s = stages.times(stages.enforced, decided)
+        return ExplainedRun(
+            run_index=found.run_index,
+            zero_monotonic_s=found.zero_monotonic_s,
+            ideal_s=stages.times(stages.ideal, Measured()),
+            computation_s=stages.times(stages.ideal, late),
+            unhindered_s=decisions_s if eased is causes else stages.times(stages.enforced, eased.without(links=True)),
+            decisions_s=decisions_s,
+            links_s=stages.times(stages.enforced, causes),
+        )
+    except EchelonError as error:
+        return ExplainedRun(run_index=found.run_index, zero_monotonic_s=found.zero_monotonic_s, failure=str(error))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Stages:
+    """How one run is simulated: as its prediction is, or with the classes and the pacing that the testbed has."""
+
+    experiment: Experiment
+    policy: str
+    ideal: Realism
+    enforced: Realism
+
+    @staticmethod
+    def of(context: Context, experiment: Experiment, run: RawRun) -> _Stages:
+        realism, calibration = experiment.realism, context.calibration
+        attempt = None if calibration is None else calibration.of_run(run.outcome.run_index)
+        if attempt is not None and realism.burst_s == 0:
+            realism = dataclasses.replace(realism, burst_s=attempt.burst_s)
+        enforced = dataclasses.replace(
+            realism,
+            classes=realism.classes or len(DATA_CLASSES),
+            enforcer="rate" if run.outcome.enforcer == "rate" else "priority",
+            decision_latency_s=0.0,
+            undecided="wait",
+            late_s=0.0,
+        )
+        return _Stages(experiment, run.outcome.policy, realism, enforced)
+
+    def times(self, realism: Realism, measured: Measured) -> Times:
+        """Mean iteration time of every job, with some causes."""
+        jobs = self.experiment.jobs
+        with contextlib.closing(policies.load(self.policy)) as policy:
+            record = simulate(
+                jobs, self.experiment.network, policy,
+                realism=realism, faults=self.experiment.faults, measured=measured,
+            )  # fmt: skip
+        return {job: figures.iteration_s for job, figures in job_figures(run_rows(record, jobs), jobs).items()}
