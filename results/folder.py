@@ -14,10 +14,11 @@ from results.analysis.analysed_run import AnalysedRun, emulated_runs, simulated_
 from results.analysis.coflows import coflow_results, judge_trace, load_trace_runs, write_coflows
 from results.analysis.columns import to_json, write_csv
 from results.analysis.context import Context, open_folder
+from results.analysis.figures import job_figures
 from results.analysis.paired import Comparison, compare
 from results.analysis.rows import FlowRow, GroupRow, IterationRow
 from results.analysis.shown import ShownRun
-from results.analysis.summary import RunResult, Summary, job_figures, lacking, policy_results, write_summary
+from results.analysis.summary import RunResult, Summary, lacking, policy_results, write_summary
 from results.analysis.verdict import judge_completeness
 from results.report.html import write_report
 from results.report.timeline import write_timeline

@@ -19,8 +19,9 @@ from echelon.benchmarks._emulated import carry_out
 from echelon.experiment.schema import Experiment, check
 from echelon.running.runner import predict
 from echelonflow.errors import InputError
+from results.analysis.figures import job_figures
 from results.analysis.rows import run_rows
-from results.analysis.summary import Summary, job_figures
+from results.analysis.summary import Summary
 from testbed import preflight
 
 RESTART = "restart"

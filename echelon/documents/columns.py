@@ -18,11 +18,12 @@ from echelonflow.tables import markdown_table
 from results.analysis.coflows import CoflowKind, CoflowResult, CoflowRow
 from results.analysis.columns import columns_of
 from results.analysis.fidelity import Fidelity
+from results.analysis.figures import JobFigures
 from results.analysis.paired import Comparison
 from results.analysis.planned import FaultShown
 from results.analysis.rows import FlowRow, GroupRow, IterationRow, RunKey
 from results.analysis.statistics import Estimate
-from results.analysis.summary import JobFigures, PolicyPart, PolicyResult, RunResult, Summary
+from results.analysis.summary import PolicyPart, PolicyResult, RunResult, Summary
 from results.report.comparison import COMPARISON_COLUMNS
 from results.report.printed_column import PrintedColumn
 from results.report.table import COFLOW_COLUMNS, COLUMNS, SWAP_COLUMNS

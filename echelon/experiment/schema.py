@@ -35,7 +35,7 @@ from echelonflow.options import bind
 from echelonflow.records.manifest import JobNotes
 from echelonflow.scheduling import policies
 from echelonflow.spelling import unknown
-from results.analysis.verdict import Limits
+from results.analysis.limits import Limits
 from simulator.realism import EXACT, Realism
 
 LEAST_ITERATION_S = 1e-9

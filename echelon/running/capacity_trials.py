@@ -19,7 +19,7 @@ from echelonflow.model import topologies
 from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
 from echelonflow.model.network import Network
 from echelonflow.model.units import format_rate
-from results.analysis.verdict import Limits
+from results.analysis.limits import Limits
 
 Say = Callable[[str], None]
 

@@ -20,9 +20,9 @@ from echelonflow.wire.classes import DATA_CLASSES
 from results.analysis.causes import causes_of, unhindered
 from results.analysis.context import Context, open_folder
 from results.analysis.evidence import RawRun
+from results.analysis.figures import job_figures
 from results.analysis.planned import beyond_simulation
 from results.analysis.rows import run_rows
-from results.analysis.summary import job_figures
 from simulator.fluid import simulate
 from simulator.realism import Realism
 

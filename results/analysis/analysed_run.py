@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from echelonflow.errors import InputError
+from echelonflow.records.budget import ExplainedRun
 from echelonflow.records.plan import Plan
 from echelonflow.records.run_record import RunRecord
 from echelonflow.records.runs import load_runs
@@ -18,14 +19,17 @@ from results.analysis.asked import (
     named,
     words_of,
 )
+from results.analysis.budget import JobBudget, budgets
 from results.analysis.context import Context
+from results.analysis.effects import judge_effects
 from results.analysis.evidence import Evidence, RawRun
-from results.analysis.fidelity import measure
+from results.analysis.fidelity import Fidelity, measure
+from results.analysis.figures import JobFigures, job_figures
 from results.analysis.packets import Throughput, throughput
 from results.analysis.planned import accounted_for, beyond_simulation, faults_done, faults_simulated
 from results.analysis.rows import IterationRow, RunRows, run_rows
 from results.analysis.shown import Window, window
-from results.analysis.summary import RunResult, job_figures
+from results.analysis.summary import RunResult
 from results.analysis.swaps import Swap, in_force, parts
 from results.analysis.verdict import judge, judge_calibration, judge_prediction, judge_swaps
 
@@ -124,24 +128,63 @@ def _judged(run: RawRun, plan: Plan, evidence: Evidence) -> AnalysedRun:
     figures = job_figures(rows, jobs)
     phases = parts(outcome.policy, evidence.swapped, rows, jobs)
     hosts = {host for job in jobs for host in job.placement}
-    predicted = context.predicted_figures(outcome.policy)
+    explained = _explanation(run)
+    budget = {} if phases else budgets(explained, figures)
     reasons = (
         # On a network that was not the one declared a run cannot be valid.
-        *judge_calibration(context.calibration, outcome.run_index, context.limits, hosts),
+        *judge_calibration(
+            context.calibration, outcome.run_index, context.limits, hosts, explained=explained is not None
+        ),
         *run.wrong,
-        *judge(fidelity, context.limits, accounted_for(outcome.faults)),
+        *judge(fidelity, context.limits, accounted_for(outcome.faults), explained=explained is not None),
         *judge_swaps(phases),
-        *([] if phases or beyond_simulation(outcome.faults) else judge_prediction(figures, predicted, context.limits)),
+        *(
+            []
+            if phases or beyond_simulation(outcome.faults)
+            else _judge_times(run, figures, budget, explained, fidelity)
+        ),
     )
     result = RunResult(
         outcome.label, outcome.policy, outcome.repeat, reasons, figures, fidelity, phases,
-        faults_done(outcome.faults),
+        faults_done(outcome.faults), budget,
     )  # fmt: skip
     part, arrived = window(rows.iterations, jobs), None
     if part is not None and clock is not None:
         iterations = max(job.iterations for job in jobs)
         arrived = throughput(captures, plan.addresses, clock, (part.start_s, part.finish_s), iterations)
     return AnalysedRun(outcome.label, record, rows, result, part, arrived)
+
+
+def _explanation(run: RawRun) -> ExplainedRun | None:
+    """What explains a run's times; None in folders from before that was done, and for runs that cannot be simulated."""
+    context, outcome = run.context, run.outcome
+    if context.explained is None or beyond_simulation(outcome.faults):
+        return None
+    found = context.explained.get(outcome.label)
+    if found is not None and found.zero_monotonic_s == outcome.zero_monotonic_s:
+        return found
+    failure = "budget.json does not tell of it" if found is None else "budget.json tells of an earlier run of that name"
+    return ExplainedRun(run_index=outcome.run_index, zero_monotonic_s=outcome.zero_monotonic_s, failure=failure)
+
+
+def _judge_times(
+    run: RawRun,
+    figures: Mapping[str, JobFigures],
+    budget: Mapping[str, JobBudget],
+    explained: ExplainedRun | None,
+    fidelity: Fidelity,
+) -> list[str]:
+    """Why times are not those that were asked for: by effect, or by the bare prediction where no effect is known."""
+    context, outcome = run.context, run.outcome
+    if explained is None:
+        return judge_prediction(figures, context.predicted_figures(outcome.policy), context.limits)
+    if not outcome.completed:  # which is reason enough
+        return []
+    if explained.failure is not None:
+        return [f"the run could not be explained: {explained.failure}"]
+    missing = sorted(figures.keys() - budget.keys())
+    untold = [f"the time of {named(missing)} could not be explained; see budget.json"] if missing else []
+    return untold + judge_effects(budget, fidelity, context.limits)
 
 
 def _with_policies(rows: Sequence[IterationRow], first: str, swapped: Sequence[Swap]) -> list[IterationRow]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Job
 from echelonflow.records.assignment import Assignment, read_assignment
+from echelonflow.records.budget import ExplainedRun, read_budgets
 from echelonflow.records.calibration import Calibration, read_calibration
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import Manifest, read_manifest
@@ -21,9 +22,9 @@ from echelonflow.records.runs import load_runs, save_runs
 from echelonflow.records.seal import broken, read_seal
 from results.analysis import contradictions
 from results.analysis.asked import Asked, check_size, checked
+from results.analysis.figures import JobFigures, job_figures
+from results.analysis.limits import Limits
 from results.analysis.rows import IterationRow, RunRows, run_rows
-from results.analysis.summary import JobFigures, job_figures
-from results.analysis.verdict import Limits
 
 _MOST_RUNS = 10_000_000
 
@@ -39,6 +40,8 @@ class Context:
     """The fluid run of each policy."""
     calibration: Calibration | None = None
     """What links were found to carry; None where they never were measured."""
+    explained: Mapping[str, ExplainedRun] | None = None
+    """Each run simulated again with what it measured, by label; None in folders from before that was done."""
     assignment: Assignment | None = None
     """What the emulator had to do; None in simulations, and where it cannot be read."""
     changed: Mapping[str, str] = field(default_factory=dict)
@@ -119,6 +122,7 @@ def open_folder(root: Path, predictions: Mapping[str, RunRecord] | None = None) 
         jobs=jobs,
         prediction=prediction,
         calibration=_calibration(files, wrong) if emulated else None,
+        explained=_explained(files, wrong) if emulated else None,
         assignment=_assignment(files, manifest, wrong) if emulated else None,
         changed=changed,
         wrong=tuple(wrong),
@@ -181,6 +185,15 @@ def _calibration(files: RunFolder, wrong: list[str]) -> Calibration | None:
     except InputError as error:
         wrong.append(f"cannot be read: {error}")
         return None
+
+
+def _explained(files: RunFolder, wrong: list[str]) -> Mapping[str, ExplainedRun] | None:
+    try:
+        budgets = read_budgets(files.budget)
+    except InputError as error:
+        wrong.append(f"cannot be read: {error}")
+        return {}
+    return None if budgets is None else budgets.runs
 
 
 def _assignment(files: RunFolder, manifest: Manifest, wrong: list[str]) -> Assignment | None:

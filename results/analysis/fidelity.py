@@ -19,6 +19,7 @@ from results.analysis.asked import NAMED_AT_MOST, Asked, first_of, missing_compu
 from results.analysis.packets import FlowPackets
 from results.analysis.passing import WaitedFor
 from results.analysis.planned import jobs_ended
+from results.analysis.spells import taken_while_late
 from results.analysis.statistics import quantile
 
 CLOCKS_AGREE_S = 0.002
@@ -126,6 +127,15 @@ class Fidelity:
     """Time that the longest decision took. From decisions.jsonl."""
     clock_drift: float = field(default=0.0)
     """Seconds that the captures' clock gained on the run's clock per second. From run.json."""
+    cpu_stolen: float | None = None
+    """Share of time (0 to 1) in which the host had taken processors away, mean over the run. From the load sampler."""
+    cpu_others: float | None = None
+    """Share of time (0 to 1) in which other programs than the run's had processors, mean over the run; null in older runs.
+    From the load sampler."""
+    late_stolen: float | None = None
+    """The same of stolen processors while computations were late, by their lateness; null in older runs. Computed."""
+    late_others: float | None = None
+    """The same of other programs. Computed."""
 
 
 def measure(
@@ -155,6 +165,7 @@ def measure(
     living = Asked(tuple(job for job in jobs if job.name not in ended))
     missing = missing_computes(record, living)
     counted = [f for f in record.flows if f.job not in ended or not math.isnan(f.finish_s)]
+    taken = taken_while_late(run, ((c.finish_s, c.late_s) for c in record.computes))
     disobedient = sum(p.disobedient_bytes for p in packets.values())
     return Fidelity(
         completed=run.completed,
@@ -202,6 +213,10 @@ def measure(
         decision_ms_median=quantile(decision_ms, 0.5),
         decision_ms_max=max(decision_ms, default=None),
         clock_drift=clock_drift,
+        cpu_stolen=None if run.load is None else run.load.cpu_stolen,
+        cpu_others=None if run.load is None else run.load.cpu_others,
+        late_stolen=None if taken is None else taken.stolen,
+        late_others=None if taken is None else taken.others,
     )
 
 

@@ -12,7 +12,8 @@ from results.analysis.statistics import Estimate, estimate, half_width
 
 if TYPE_CHECKING:
     # A summary holds comparisons, which are made of its runs.
-    from results.analysis.summary import JobFigures, RunResult
+    from results.analysis.figures import JobFigures
+    from results.analysis.summary import RunResult
 
 NARROW = 0.01
 """An interval is narrow that reaches no further than this share of the compared policy's iteration time, either way."""

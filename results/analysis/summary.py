@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import json
-import statistics
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
 from echelonflow.codec import convert, read_json
 from echelonflow.files import write_whole
 from echelonflow.model.dag import Job
+from results.analysis.budget import JobBudget, mean
 from results.analysis.coflows import CoflowResult
 from results.analysis.columns import to_json
 from results.analysis.fidelity import Fidelity
+from results.analysis.figures import JobFigures
 from results.analysis.paired import Comparison
 from results.analysis.planned import FaultShown
-from results.analysis.rows import GroupRow, IterationRow, RunRows
 from results.analysis.statistics import Estimate, estimate
-
-
-@dataclass(frozen=True, slots=True)
-class JobFigures:
-    """One run of one job in three numbers, each a mean over its iterations."""
-
-    iteration_s: float
-    """Mean duration of its iterations. Computed."""
-    exposed_s: float
-    """Mean exposed communication of its iterations. Computed."""
-    tardiness_s: float | None
-    """Mean tardiness of its EchelonFlows by their weights: the paper's objective over the sum of weights. Computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +46,7 @@ class RunResult:
         "reasons",
         "jobs",
         "fidelity",
+        "budgets",
         "parts",
         "faults",
     )
@@ -79,6 +68,8 @@ class RunResult:
 
     faults: tuple[FaultShown, ...] = ()
     """The planned faults that happened in it, in order of the plan. From run.json."""
+    budgets: Mapping[str, JobBudget] = field(default_factory=dict)
+    """Where its time went, by name of each job; empty where that is not known. Computed."""
 
     @property
     def valid(self) -> bool:
@@ -92,7 +83,7 @@ class PolicyResult:
 
     KEYS: ClassVar[tuple[str, ...]] = (
         "policy", "job", "asked", "runs", "valid_runs", "iteration_s", "exposed_s", "tardiness_s", "predicted",
-        "iteration_difference", "exposed_difference", "speedup",
+        "iteration_difference", "exposed_difference", "speedup", "budget",
     )  # fmt: skip
 
     policy: str
@@ -115,6 +106,8 @@ class PolicyResult:
     """Median iteration time of the first policy over that of this one. Computed."""
     asked: int = 1
     """Number of valid runs that were asked for. From the experiment file."""
+    budget: JobBudget | None = None
+    """Where the time went: the mean over the valid runs, or over all where none is valid; null where not known. Computed."""
 
     @property
     def iteration_difference(self) -> float | None:
@@ -175,29 +168,6 @@ class Summary:
         return not self.reasons
 
 
-def job_figures(rows: RunRows, jobs: Sequence[Job]) -> dict[str, JobFigures]:
-    """The figures of every job of which the run with these rows completed an iteration."""
-    iterations: dict[str, list[IterationRow]] = defaultdict(list)
-    groups: dict[str, list[GroupRow]] = defaultdict(list)
-    for row in rows.iterations:
-        iterations[row.job].append(row)
-    for group_row in rows.groups:
-        groups[group_row.job].append(group_row)
-    found = {}
-    for job in jobs:
-        mine = iterations[job.name]
-        if not mine:
-            continue
-        weight = {group.name: group.weight for group in job.dag.groups}
-        late = [(row.tardiness_s, weight[row.group]) for row in groups[job.name] if row.tardiness_s is not None]
-        found[job.name] = JobFigures(
-            statistics.fmean(row.duration_s for row in mine),
-            statistics.fmean(row.exposed_s for row in mine),
-            sum(t * w for t, w in late) / sum(w for _, w in late) if late else None,
-        )
-    return found
-
-
 def policy_results(
     runs: Sequence[RunResult],
     policies: Sequence[str],
@@ -228,6 +198,7 @@ def policy_results(
                     predicted=predictions.get(policy, {}).get(job.name),
                     speedup=first[job.name] / iteration.median if iteration is not None and job.name in first else None,
                     asked=asked,
+                    budget=mean([run.budgets[job.name] for run in valid or of_policy if job.name in run.budgets]),
                 )
             )
     return found

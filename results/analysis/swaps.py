@@ -11,8 +11,9 @@ from echelonflow.model.dag import Job
 from echelonflow.records import events
 from echelonflow.records.outcome import RunOutcome
 from echelonflow.records.run_record import DecisionRecord
+from results.analysis.figures import JobFigures, job_figures
 from results.analysis.rows import RunRows
-from results.analysis.summary import JobFigures, PolicyPart, job_figures
+from results.analysis.summary import PolicyPart
 
 UNKNOWN = "unknown"
 _AFTER_A_SWAP, _AFTER_A_FAILURE = "policy", "fallback"

@@ -2,84 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from echelonflow.errors import InputError
 from echelonflow.records.calibration import Calibration, LinkMeasurement
 from results.analysis.asked import named
 from results.analysis.fidelity import Fidelity
-from results.analysis.summary import JobFigures, PolicyPart
+from results.analysis.figures import JobFigures
+from results.analysis.limits import Limits
+from results.analysis.summary import PolicyPart
 
 _ROUNDING = 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a valid run keeps; an experiment may change each (`emulation.limits`). Shares are 0 .. 1."""
-
-    max_link_error: float = 0.03
-    """Calibrated payload rate off its declaration: beyond this every transfer time is wrong by as much, which is
-    the accuracy that results are to have."""
-    max_carried_error: float = 0.1
-    """What a link carried while flows waited for it, off its declaration, either way. Valid runs were 1 % off, on a busy
-    machine too; a link that slowed down after it was calibrated is off by as much as it slowed down."""
-    max_cpu_busy: float = 0.95
-    """Mean over the run, all cores. Above this, agents and switch wait for each other's turns."""
-    max_switch_thread_busy: float = 0.90
-    """Mean over the run of Open vSwitch's busiest thread. A saturated switch forwards slower than its queues say,
-    and idle cores beside it hide that."""
-    max_cpu_busy_max: float = 0.99
-    """The same over the worst two seconds: at 100 % nobody knows how much more was wanted. An instant of other work on
-    the machine does no harm, and shows in lateness if it does."""
-    max_switch_thread_busy_max: float = 0.98
-    """The same of that thread. Its clock counts in hundredths of a second, so that 100 % may read 98."""
-    max_core_busy: float = 0.99
-    """Mean over the run of the busiest core: one that is never free serves interrupts and timers late. Work of low
-    priority ("nice") gives way and is not counted."""
-    max_late_p99_s: float = 0.005
-    """Compute steps end late by less, 99 of 100: a tenth of the shortest flow that is not warned about (50 ms)."""
-    max_late_share: float = 0.02
-    """The latest compute step, as a share of its rank's work per iteration: it delays the iteration by as much."""
-    max_queue_drop_share: float = 0.02
-    """Packets that queues dropped. TCP fills a queue until it drops, so drops are normal; beyond this share
-    it is in recovery for much of the time and rates are no longer the network's."""
-    max_capture_drops: float = 0.0
-    """Packets that a capture missed: with any, bytes cannot be counted."""
-    max_stray_share: float = 0.01
-    """Bytes in a class that nobody decided (in packets, and in queue counters). A flow's first segments can pass
-    while its first rule is on the way to the switch; more means that decisions are not what was measured."""
-    max_stray_packet_share: float = 0.05
-    """Packets, of any size, in a data class that nobody decided. Acknowledgements that are not in the control class are
-    10 to 20 % of all packets and few of the bytes. Behind all data they starve, and with them the flows that they
-    acknowledge."""
-    max_disobedient_share: float = 0.02
-    """Bytes that arrived with another mark than was in force for their flow. Where first segments overtook their first
-    rule, or rules came late, it was 0.5 % at most, on a machine that was full of other work."""
-    max_prediction_error: float = 0.2
-    """Iteration time of a job off the fluid simulation, either way. Valid runs strayed up to 15 %, where an answer hung
-    on a tie. A link at 60 % of its rate made 47 %."""
-    max_log_pcap_median_s: float = 0.002
-    """Flow finish by the agent's log and by packets, median: both are used, so both must tell the same story."""
-    max_log_pcap_p99_s: float = 0.010
-    """The same, 99th percentile."""
-
-    @staticmethod
-    def with_changes(changes: Mapping[str, float]) -> Limits:
-        """The default limits with some changed (InputError for an unknown name or an impossible value)."""
-        known = [field.name for field in dataclasses.fields(Limits)]
-        for name, value in changes.items():
-            if name not in known:
-                raise InputError(f"there is no limit {name!r}; there is: {', '.join(known)}")
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value) or value < 0:
-                raise InputError(f"limit {name} is {value!r}; a limit is a number that is not negative")
-        return Limits(**{name: float(value) for name, value in changes.items()})
-
-    def to_dict(self) -> dict[str, float]:
-        return dataclasses.asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +26,8 @@ class _Rule:
     text: str
     at_least: str = ""
     """A limit that this one is never below: who allows for it all the time allows for it some of the time."""
+    by_effect: bool = False
+    """Whether its effect is judged instead, where that is known."""
 
 
 _RULES = (
@@ -99,12 +36,14 @@ _RULES = (
         "max_cpu_busy",
         "the machine's processors were busy {value:.0%} of the time (limit {limit:.0%}): "
         "end other work, or scale the experiment down (lower rate, fewer hosts)",
+        by_effect=True,
     ),
     _Rule(
         "switch_thread_busy",
         "max_switch_thread_busy",
         "Open vSwitch's busiest thread was busy {value:.0%} of the time (limit {limit:.0%}): "
         "lower the link rate, use larger segments (tso), or the kernel datapath",
+        by_effect=True,
     ),
     _Rule(
         "cpu_busy_max",
@@ -112,6 +51,7 @@ _RULES = (
         "all the machine's processors were busy {value:.0%} of two whole seconds (limit {limit:.0%}): "
         "end other work, or scale the experiment down (lower rate, fewer hosts)",
         at_least="max_cpu_busy",
+        by_effect=True,
     ),
     _Rule(
         "switch_thread_busy_max",
@@ -119,30 +59,35 @@ _RULES = (
         "Open vSwitch's busiest thread was busy {value:.0%} of two whole seconds (limit {limit:.0%}): "
         "lower the link rate, use larger segments (tso), or the kernel datapath",
         at_least="max_switch_thread_busy",
+        by_effect=True,
     ),
     _Rule(
         "core_busy",
         "max_core_busy",
         "one processor was busy {value:.0%} of the time (limit {limit:.0%}): end what keeps it busy",
         at_least="max_cpu_busy",
+        by_effect=True,
     ),
     _Rule(
         "late_p99_s",
         "max_late_p99_s",
         "one compute step in a hundred ended {value_ms:.1f} ms late or more (limit {limit_ms:.1f} ms): "
         "end other work, or stretch time (scaling)",
+        by_effect=True,
     ),
     _Rule(
         "late_max_share",
         "max_late_share",
         "a compute step ended late by {value:.1%} of its rank's work per iteration (limit {limit:.1%}): "
         "end other work, or stretch time (scaling)",
+        by_effect=True,
     ),
     _Rule(
         "queue_drop_share",
         "max_queue_drop_share",
         "queues dropped {value:.2%} of the packets (limit {limit:.2%}): "
         "use fewer connections per link or a higher link rate",
+        by_effect=True,
     ),
     _Rule(
         "capture_drops",
@@ -191,21 +136,26 @@ _RULES = (
 _SHARES = ("cpu_busy", "cpu_busy_max", "switch_thread_busy", "switch_thread_busy_max", "core_busy")
 
 
-def judge(fidelity: Fidelity, limits: Limits, accounted_for: Collection[str] = ()) -> list[str]:
+def judge(
+    fidelity: Fidelity, limits: Limits, accounted_for: Collection[str] = (), *, explained: bool = False
+) -> list[str]:
     """Why a run is invalid: what was measured, the limit, and what to do. Empty if it is valid.
 
-    Measures that planned faults account for have no limit.
+    Measures that planned faults account for have no limit. Nor have those whose effect is known, where the run's times are
+    `explained`: `judge_effects` says what that is.
     """
     reasons = []
     if not fidelity.completed:
         reasons.append(f"the run did not end: {fidelity.failure or 'no reason was recorded'}; what it left is kept")
     for rule in _RULES:
+        if explained and rule.by_effect:
+            continue
         value = getattr(fidelity, rule.measure)
         limit = max(getattr(limits, name) for name in (rule.limit, rule.at_least) if name)
         if value is not None and value > limit and rule.measure not in accounted_for:
             reasons.append(rule.text.format(value=value, limit=limit, value_ms=value * 1e3, limit_ms=limit * 1e3))
     carried = fidelity.link_carried_share
-    if carried is not None and not abs(carried - 1) <= limits.max_carried_error:
+    if not explained and carried is not None and not abs(carried - 1) <= limits.max_carried_error:
         reasons.append(
             f"link {fidelity.link_waited_for} carried {carried:.0%} of what it declares while flows waited for it "
             f"(limit {limits.max_carried_error:.0%} off): it changed after it was calibrated, or was not; end other work"
@@ -274,11 +224,17 @@ def judge_swaps(parts: Sequence[PolicyPart]) -> list[str]:
 
 
 def judge_calibration(
-    calibration: Calibration | None, run_index: int, limits: Limits, hosts: Collection[str] = ()
+    calibration: Calibration | None,
+    run_index: int,
+    limits: Limits,
+    hosts: Collection[str] = (),
+    *,
+    explained: bool = False,
 ) -> list[str]:
     """Why the network of a run was not the one declared (calibration.json); empty if it was.
 
-    `hosts` are those that take part: where it is known which links were measured, theirs must be among them.
+    `hosts` are those that take part: where it is known which links were measured, theirs must be among them. Where the
+    run's times are `explained`, links that are off count by their effect.
     """
     attempt = None if calibration is None else calibration.of_run(run_index)
     if attempt is None or not attempt.links:
@@ -286,7 +242,7 @@ def judge_calibration(
     reasons = [
         f"{link.kind} links ({link.path}) carried {link.error:+.1%} of what they declare "
         f"(limit {limits.max_link_error:.0%}): end other work or lower the link rate; see calibration.json"
-        for link in attempt.off(limits.max_link_error)
+        for link in ([] if explained else attempt.off(limits.max_link_error))
     ]
     told = [link for link in attempt.links if not _adds_up(link)]
     reasons += [f"calibration.json contradicts itself on {link.path}" for link in told]

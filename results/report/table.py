@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from echelonflow.printable import printable
 from results.analysis.coflows import FIGURES, CoflowResult
-from results.analysis.summary import JobFigures, PolicyPart, PolicyResult, Summary
+from results.analysis.figures import JobFigures
+from results.analysis.summary import PolicyPart, PolicyResult, Summary
 from results.report.comparison import comparison_lines
 from results.report.printed_column import MISSING, PrintedColumn, format_estimate, format_seconds, format_share, printed
 

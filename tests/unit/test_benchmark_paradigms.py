@@ -23,9 +23,10 @@ from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import write_manifest
 from echelonflow.records.outcome import Load
 from echelonflow.records.seal import write_seal
+from results.analysis.figures import JobFigures
 from results.analysis.side_by_side import Cell, pairs_apart
 from results.analysis.statistics import Estimate
-from results.analysis.summary import JobFigures, PolicyResult
+from results.analysis.summary import PolicyResult
 from results.folder import analyse
 from tests.unit.synthetic_run import synthetic_run, write_experiment
 from traffic.agent.plan import check_observable

@@ -14,7 +14,8 @@ from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import read_manifest, write_manifest
 from echelonflow.records.progress import IterationBegun, Running
 from echelonflow.records.seal import write_seal
-from results.analysis.summary import JobFigures, RunResult, read_summary
+from results.analysis.figures import JobFigures
+from results.analysis.summary import RunResult, read_summary
 from results.folder import analyse
 from tests.unit.synthetic_run import synthetic_run, write_experiment
 

@@ -23,6 +23,7 @@ from echelonflow.records.outcome import FaultDone, RunOutcome, read_outcome, wri
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.wire.messages import HostDown
 from results.analysis.fidelity import measure
+from results.analysis.limits import Limits
 from results.analysis.planned import (
     ALONE,
     accounted_for,
@@ -32,7 +33,7 @@ from results.analysis.planned import (
     faults_simulated,
 )
 from results.analysis.read_run import RunRecord
-from results.analysis.verdict import Limits, judge
+from results.analysis.verdict import judge
 from testbed import faults as links
 from tests.unit.synthetic_run import paper_job, paper_network
 from tests.waiting import wait_until

@@ -7,8 +7,9 @@ import pytest
 
 from echelonflow.errors import InputError
 from echelonflow.records.manifest import read_manifest, write_manifest
+from results.analysis.figures import JobFigures
 from results.analysis.paired import compare, pairs_for
-from results.analysis.summary import JobFigures, RunResult
+from results.analysis.summary import RunResult
 from results.folder import analyse
 from results.report.comparison import comparison_lines, narrowing_lines
 from tests.unit.test_results_folder import experiment

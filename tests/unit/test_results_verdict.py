@@ -11,8 +11,9 @@ import pytest
 from echelonflow.errors import InputError
 from echelonflow.records.outcome import CaptureCounts, ClassCounters, Load
 from results.analysis.fidelity import measure
+from results.analysis.limits import Limits
 from results.analysis.packets import RunClock, flow_packets
-from results.analysis.verdict import Limits, judge, judge_calibration, judge_completeness
+from results.analysis.verdict import judge, judge_calibration, judge_completeness
 from tests.unit.synthetic_run import calibration, paper_job, paper_network, synthetic_run
 from tests.unit.test_results_packets import NAME, capture
 

@@ -1,0 +1,46 @@
+"""What one run says of one job, in three numbers."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from echelonflow.model.dag import Job
+from results.analysis.rows import GroupRow, IterationRow, RunRows
+
+
+@dataclass(frozen=True, slots=True)
+class JobFigures:
+    """One run of one job in three numbers, each a mean over its iterations."""
+
+    iteration_s: float
+    """Mean duration of its iterations. Computed."""
+    exposed_s: float
+    """Mean exposed communication of its iterations. Computed."""
+    tardiness_s: float | None
+    """Mean tardiness of its EchelonFlows by their weights: the paper's objective over the sum of weights. Computed."""
+
+
+def job_figures(rows: RunRows, jobs: Sequence[Job]) -> dict[str, JobFigures]:
+    """The figures of every job of which the run with these rows completed an iteration."""
+    iterations: dict[str, list[IterationRow]] = defaultdict(list)
+    groups: dict[str, list[GroupRow]] = defaultdict(list)
+    for row in rows.iterations:
+        iterations[row.job].append(row)
+    for group_row in rows.groups:
+        groups[group_row.job].append(group_row)
+    found = {}
+    for job in jobs:
+        mine = iterations[job.name]
+        if not mine:
+            continue
+        weight = {group.name: group.weight for group in job.dag.groups}
+        late = [(row.tardiness_s, weight[row.group]) for row in groups[job.name] if row.tardiness_s is not None]
+        found[job.name] = JobFigures(
+            statistics.fmean(row.duration_s for row in mine),
+            statistics.fmean(row.exposed_s for row in mine),
+            sum(t * w for t, w in late) / sum(w for _, w in late) if late else None,
+        )
+    return found
