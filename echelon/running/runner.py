@@ -13,6 +13,7 @@ import msgspec
 from echelon.experiment.extent import check_emulation
 from echelon.experiment.schema import Experiment
 from echelon.running import attempts, capacity, place, resuming, simulated, space, worlds
+from echelon.running.explaining import explain
 from echelon.running.manifest import manifest, resumed
 from echelon.running.outages import too_late, with_real_outages
 from echelon.running.resuming import Begun
@@ -22,6 +23,7 @@ from echelonflow.errors import (
     EXIT_INTERRUPTED,
     EXIT_INVALID,
     EXIT_VALID,
+    EchelonError,
     InputError,
     PolicyError,
     StorageError,
@@ -183,6 +185,10 @@ class _Order:
             allowed = _allowing_for_bursts(with_real_outages(self.experiment, folder), _calibration(folder))
             if allowed is not self.experiment:
                 self._predict_again(folder, allowed)
+            try:
+                explain(folder, allowed)
+            except EchelonError as error:  # runs are then judged as those that cannot be simulated
+                self.report(Warned(f"{error}; what moved the runs' times is not known"))
         try:
             write_seal(folder)
         except StorageError as error:

@@ -116,7 +116,7 @@ def _changes(read: ReadRun, wire_end_s: Mapping[FlowKey, float]) -> dict[FlowKey
     """How long after the last event before its decision each change of a flow in mid-flight was in force."""
     events_s = _events_s(read.record, wire_end_s)
     asked: dict[tuple[object, ...], list[float]] = defaultdict(list)
-    for decision in read.record.decisions:
+    for decision in (d for d in read.record.decisions if not d.ahead):
         for job, iteration, flow, dscp, rate_Bps in decision.changed:
             asked[job, iteration, flow, dscp, rate_Bps].append(decision.time_s)
     found: dict[FlowKey, list[float]] = {}
