@@ -11,9 +11,10 @@ from types import MappingProxyType
 from echelonflow.errors import InputError
 from echelonflow.files import write_whole
 from echelonflow.tables import markdown_table
+from results.analysis.figures import JobFigures
 from results.analysis.side_by_side import Cell, by_row
 from results.analysis.statistics import Estimate
-from results.analysis.summary import JobFigures, PolicyResult
+from results.analysis.summary import PolicyResult
 from results.report.printed_column import MISSING, format_estimate, format_seconds, format_share
 
 MEASURES: Mapping[str, str] = MappingProxyType(
