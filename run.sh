@@ -30,7 +30,7 @@ why_not() {
 # Prints what `echelon doctor` finds lacking first; nothing if this machine can emulate.
 lacking() {
     local found
-    found=$(as_root .venv/bin/echelon doctor 2>&1) && return
+    found=$(as_root .venv/bin/echelon doctor --checks-only 2>&1) && return
     found=$(printf '%s\n' "$found" | sed -n 's/^LACK *//p' | sed -n '1s/  */ /gp')
     echo "emulation lacks ${found:-something; see: echelon doctor}"
 }

@@ -25,12 +25,14 @@ from echelonflow.records.progress import (
     Interrupted,
     Invalid,
     IterationBegun,
+    Looking,
     Predicting,
     Progress,
     Repeating,
     RunFailed,
     Running,
     Simulating,
+    Waiting,
     Warned,
 )
 
@@ -38,6 +40,8 @@ _WORDS: Mapping[type[Progress], str] = MappingProxyType(
     {
         Predicting: "predicting by fluid simulation",
         Simulating: "simulating {policy}: {now_s:.0f} s; the last Coflow arrives at {last_s:.0f} s",
+        Looking: "looking at the machine",
+        Waiting: "waiting for a quieter spell, {left_s:.0f} s at most: {error:.1%} now, {asked:.1%} asked for ({seen})",
         Building: "building {hosts} hosts, {switches} switches",
         Calibrating: "calibrating links ({datapath} datapath)",
         Running: "run {number} of {of}: {policy}, repeat {repeat}",

@@ -14,28 +14,39 @@ from echelonflow.model.units import format_rate
 RUNS = Path("results/runs")
 
 
-def doctor() -> None:
-    """Say what this machine can and cannot do, with the remedy for each lack.
+def doctor(
+    checks_only: Annotated[bool, typer.Option("--checks-only", help="Only what is there and what is lacking.")] = False,
+) -> None:
+    """Say what this machine can and cannot do, with the remedy for each lack, and what it is like at this moment.
 
     Exit code 0 if it can emulate, 2 if it cannot (simulation works everywhere).
     """
-    from echelon.running import capacity
-    from testbed import load, preflight
+    from testbed import preflight
 
     found = preflight.checks()
     for check in found:
         say(f"{'ok  ' if check.ok else 'LACK'}  {check.name:20} {check.detail}")
         if not check.ok:
             say(f"      {'':20} remedy: {check.remedy}")
-    facts = preflight.machine_facts() if found[0].ok else {}
-    for name, value in facts.items():
-        say(f"      {name:28} {', '.join(map(str, value)) if isinstance(value, list) else value}")
-    say(f"      {'processors free now':28} {load.free_share():.0%}")
-    for known in capacity.recall(capacity.store()):
-        say(f"      carries ({known.topology}, {known.hosts} hosts): {format_rate(known.rate_bps)} a host")
+    if not checks_only:
+        _describe(root=found[0].ok)
     able = all(check.ok for check in found)
     say("this machine can emulate" if able else "this machine cannot emulate; `--backend fluid` works")
     raise typer.Exit(EXIT_VALID if able else EXIT_BAD_INPUT)
+
+
+def _describe(*, root: bool) -> None:
+    """What results depend on, what the machine is like now, and what it was found to carry."""
+    from echelon.running import capacity
+    from testbed import moment, preflight
+
+    for name, value in (preflight.machine_facts() if root else {}).items():
+        say(f"      {name:28} {', '.join(map(str, value)) if isinstance(value, list) else value}")
+    seen = moment.probe()
+    say(f"      {'now':28} {seen.words()}")
+    say(f"      {'a computation ends late by':28} {seen.late_mean_s * 1e3:.3f} ms on average, now")
+    for known in capacity.recall(capacity.store()):
+        say(f"      carries ({known.topology}, {known.hosts} hosts): {format_rate(known.rate_bps)} a host")
 
 
 def clean(

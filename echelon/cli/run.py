@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -21,6 +23,7 @@ from echelonflow.errors import (
     EXIT_VALID,
     EchelonError,
     InputError,
+    about,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +43,13 @@ def run(
             min=1,
             help="Most runs of each policy, those that do not count included; with --resume, as many more as this is "
             "above the repeats. Default: half as many again as the repeats.",
+        ),
+    ] = None,
+    patience: Annotated[
+        str | None,
+        typer.Option(
+            help="Wait as long as this, such as 10m, for a spell in which the machine is accurate enough; then go on all "
+            "the same.",
         ),
     ] = None,
     against: Annotated[
@@ -79,8 +89,10 @@ def run(
 
     A run that fails is recorded with its reason, and the next one is tried. Runs that failed or are invalid are kept and
     left out of every average. Others are made in their place, until each policy has the valid ones that were asked for,
-    or --attempts are made. Ctrl-C (SIGTERM, SIGHUP) ends the run under
-    way: what was finished is kept and analysed, and --resume goes on.
+    or --attempts are made. Before the first run the machine is looked at for a second. If it is less accurate now than is
+    asked for, that is said, with what helps.
+
+    Ctrl-C (SIGTERM, SIGHUP) ends the run under way: what was finished is kept and analysed, and --resume goes on.
     """
     from echelon.experiment import schema
 
@@ -89,21 +101,22 @@ def run(
     changes = {k: v for k, v in override.items() if v is not None}
     files = files or []
     _check_arguments(files, out, resume, backend, changes)
-    if backend == "fluid" and attempts is not None:
-        raise InputError("--attempts is for emulations: a simulated run is never made again; leave it away")
+    effort = _Effort(attempts, _patience_s(patience))
+    if backend == "fluid" and (attempts, patience) != (None, None):
+        raise InputError("--attempts and --patience are for emulations: simulated runs are exact; leave them away")
     if backend == "fluid":
         ownership.stop_being_root(out or place.RUNS)
     with interrupts.in_order():
         experiments = [schema.load(path, changes) for path in files]
         if resume is not None:
-            raise typer.Exit(_resume(resume, experiments, attempts, verbose=verbose, as_json=as_json))
+            raise typer.Exit(_resume(resume, experiments, effort, verbose=verbose, as_json=as_json))
         codes = []
         for experiment in experiments:
             code = _run(
                 experiment,
                 out,
                 backend or "emulation",
-                attempts,
+                effort,
                 last=experiments[-1],
                 verbose=verbose,
                 as_json=as_json,
@@ -131,11 +144,32 @@ def _check_arguments(
         raise InputError("--resume takes everything from its folder; leave the other options away")
 
 
+@dataclass(frozen=True)
+class _Effort:
+    """What may be spent on getting the valid runs that are asked for."""
+
+    attempts: int | None
+    patience_s: float
+
+    def of(self, experiment: Experiment) -> dict[str, Any]:
+        """The same, as the runner takes it."""
+        from echelon.running.attempts import extra
+
+        return {"again": extra(self.attempts, experiment.repeats), "patience_s": self.patience_s}
+
+
+def _patience_s(text: str | None) -> float:
+    """Seconds of `--patience`; as people write it, "10m" are minutes."""
+    from echelonflow.model.units import parse_duration_s
+
+    return 0.0 if text is None else about("--patience", lambda: parse_duration_s(re.sub(r"m$", "min", text)))
+
+
 def _run(
     experiment: Experiment,
     out: Path | None,
     backend: Any,
-    attempts: int | None,
+    effort: _Effort,
     *,
     last: Experiment,
     verbose: bool,
@@ -144,17 +178,16 @@ def _run(
     """Run one experiment; returns its exit code. What goes wrong with one of several is said, and the next is run."""
     from echelon.cli.display import Display
     from echelon.running import runner
-    from echelon.running.attempts import extra
 
     try:
-        again = extra(attempts, experiment.repeats) if backend == "emulation" else 0
+        effort_of_it = effort.of(experiment) if backend == "emulation" else {}
         with (
             ownership.to_caller(out or place.RUNS),
             place.reserved(out, experiment.name) as root,
             ownership.to_caller(root),
         ):
             with Display(experiment, Console(stderr=True), verbose=verbose) as display:
-                code, summary = runner.run(experiment, root, backend, display, again=again)
+                code, summary = runner.run(experiment, root, backend, display, **effort_of_it)
             _show(root, code, summary, as_json=as_json)
     except EchelonError as error:
         if experiment is last:
@@ -164,15 +197,14 @@ def _run(
     return code
 
 
-def _resume(root: Path, given: list[Experiment], attempts: int | None, *, verbose: bool, as_json: bool) -> int:
+def _resume(root: Path, given: list[Experiment], effort: _Effort, *, verbose: bool, as_json: bool) -> int:
     from echelon.cli.display import Display
     from echelon.running import resuming, runner
-    from echelon.running.attempts import extra
 
     begun = resuming.begun(root, given[0] if given else None)
-    again = extra(attempts, begun.experiment.repeats)
+    effort_of_it = effort.of(begun.experiment) if begun.manifest.backend == "emulation" else {}
     with ownership.to_caller(root), Display(begun.experiment, Console(stderr=True), verbose=verbose) as display:
-        code, summary = runner.resume(begun, display, again=again)
+        code, summary = runner.resume(begun, display, **effort_of_it)
     _show(root, code, summary, as_json=as_json)
     return code
 

@@ -8,6 +8,9 @@ from pathlib import Path
 from echelonflow.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_INVALID
 from results.analysis.summary import Summary
 
+PATIENCE = "10m"
+"""What is proposed: spells of stolen time on shared machines were minutes long."""
+
 
 def next_step(root: Path, code: int, summary: Summary) -> str | None:
     """What to do next, as a line of text with a command; None where nothing is to be done."""
@@ -22,4 +25,4 @@ def next_step(root: Path, code: int, summary: Summary) -> str | None:
         return None  # the folder itself is at fault, as its reasons say
     number = sum(missing.values())
     runs = f"{number} valid run{'s are' if number > 1 else ' is'} lacking"
-    return f"{runs}; to make them in a quieter moment: {resume}"
+    return f"{runs}; to make them in a quieter spell: {resume} --patience {PATIENCE}"

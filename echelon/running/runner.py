@@ -6,13 +6,14 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from echelon.experiment.extent import check_emulation
 from echelon.experiment.schema import Experiment
 from echelon.running import attempts, capacity, place, resuming, simulated, space, worlds
+from echelon.running.accuracy import courses
 from echelon.running.explaining import explain
 from echelon.running.manifest import manifest, resumed
 from echelon.running.outages import too_late, with_real_outages
@@ -44,24 +45,37 @@ from echelonflow.records.seal import write_seal
 from results.folder import Reading, Summary, analyse, read
 from traffic.agent.plan import check_observable
 
+if TYPE_CHECKING:
+    from testbed.moment import Moment
+
 __all__ = ["INTERRUPTED", "Backend", "exit_code", "only_build", "predict", "resume", "run"]
 
 Backend = Literal["emulation", "fluid"]
 
 
 def run(
-    experiment: Experiment, root: Path, backend: Backend, report: Report, *, pictures: bool = True, again: int = 0
+    experiment: Experiment,
+    root: Path,
+    backend: Backend,
+    report: Report,
+    *,
+    pictures: bool = True,
+    again: int = 0,
+    patience_s: float | None = None,
 ) -> tuple[int, Summary]:
     """Run `experiment` into the new folder `root`; returns the exit code and what was found.
 
-    Where emulated runs do not count, up to `again` of each policy are made in their place. Raises InputError, and leaves
+    Where emulated runs do not count, up to `again` of each policy are made in their place. With `patience_s` the machine is
+    looked at before runs are made, and a quieter spell is waited for as long as that at most. Raises InputError, and leaves
     no folder, if a policy cannot do its work on these jobs, the folder is in use, or this machine cannot emulate. What
     fails later is in the folder and in the exit code, and what was finished is analysed.
     """
-    return _Order(experiment, root, backend, report, None, pictures, again).carry_out()
+    return _Order(experiment, root, backend, report, None, pictures, again, patience_s).carry_out()
 
 
-def resume(begun: Begun, report: Report, *, pictures: bool = True, again: int = 0) -> tuple[int, Summary]:
+def resume(
+    begun: Begun, report: Report, *, pictures: bool = True, again: int = 0, patience_s: float | None = None
+) -> tuple[int, Summary]:
     """Go on with an experiment where it stopped: what is finished is kept, what failed or is missing is done.
 
     In the place of what does not count, up to `again` runs of each policy are made. Returns what `run` returns.
@@ -69,7 +83,8 @@ def resume(begun: Begun, report: Report, *, pictures: bool = True, again: int = 
     changed = resuming.changes(begun.manifest)
     if changed is not None:
         report(Warned(changed))
-    return _Order(begun.experiment, begun.root, begun.manifest.backend, report, begun, pictures, again).carry_out()
+    backend = begun.manifest.backend
+    return _Order(begun.experiment, begun.root, backend, report, begun, pictures, again, patience_s).carry_out()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +98,7 @@ class _Order:
     begun: Begun | None
     pictures: bool
     again: int
+    patience_s: float | None
 
     def carry_out(self) -> tuple[int, Summary]:
         experiment = self.experiment
@@ -132,8 +148,14 @@ class _Order:
             begun = self.begun.manifest.runs_given()
         given, all_runs = begun, attempts.runs_of(experiment, predictions, begun)
         runs = all_runs if self.begun is None else resuming.left(all_runs, folder)
+        from echelon.running.patience import Patience
+
+        patience = None if self.patience_s is None else Patience(self.patience_s, self.report)
+        paths = [] if patience is None else courses(predictions, experiment.jobs)
         with _Machine() as machine:
             facts = machine.ready() if runs else {}
+            if runs and patience is not None:
+                facts = {**facts, **_seen(patience.before_runs(paths))}
             for words in self._warnings(folder, len(runs)):
                 self.report(Warned(words))
             self._begin(folder, facts)
@@ -155,6 +177,8 @@ class _Order:
                 runs = resuming.added(all_runs, folder)
                 words = attempts.told(found.summary.runs, experiment.policies, experiment.repeats, len(runs))
                 self.report(Repeating(words))
+                if patience is not None:
+                    patience.before_runs(paths)
 
     def _warnings(self, folder: RunFolder, runs: int) -> Iterator[str]:
         if runs:
@@ -217,6 +241,11 @@ class _Machine(contextlib.ExitStack):
             self.enter_context(world.machine_lock())
             self._facts = preflight.machine_facts()
         return self._facts
+
+
+def _seen(moment: Moment | None) -> dict[str, str]:
+    """For the manifest: what the machine was like before the first run."""
+    return {} if moment is None else {"looked at before the first run": moment.words()}
 
 
 def _note_given(folder: RunFolder, given: dict[str, int]) -> None:

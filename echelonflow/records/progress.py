@@ -23,6 +23,22 @@ class Simulating(_Report, frozen=True, tag="simulating"):
     last_s: float
 
 
+class Looking(_Report, frozen=True, tag="looking"):
+    """The machine is looked at, for how accurate it is now."""
+
+
+class Waiting(_Report, frozen=True, tag="waiting"):
+    """A quieter spell is waited for, `left_s` at most: `error` is what iteration times are told to now, `asked` what should be.
+
+    `seen` says in words what the machine is like.
+    """
+
+    error: float
+    asked: float
+    seen: str
+    left_s: float
+
+
 class Building(_Report, frozen=True, tag="building"):
     """The network is being built."""
 
@@ -106,6 +122,8 @@ class Done(_Report, frozen=True, tag="done"):
 Progress = (
     Predicting
     | Simulating
+    | Looking
+    | Waiting
     | Building
     | Calibrating
     | Running
