@@ -384,12 +384,13 @@ class FlowBooks:
     def _tell_ahead(
         self, keys: Sequence[FlowKey], treatments: Treatments, by: Hashable, record: DecisionRecord
     ) -> list[Instruction]:
-        """Say what is new, and log it if anything is; `record` may lack its number."""
+        """Say what is new, to agents and switches, and log it if anything is; `record` may lack its number."""
         settings = self.ahead.tell(keys, treatments, by, record.number)
         rules = self.rules.change(self.ahead.marks(keys, self._finished))
-        if not settings:
-            return list(rules)
-        record = dataclasses.replace(record, ahead=True, changed=_changed(settings), number=settings[0][1].number)
+        if not settings and not rules:
+            return []
+        number = settings[0][1].number if settings else record.number
+        record = dataclasses.replace(record, ahead=True, changed=_changed(settings), number=number)
         return [*rules, *_messages(settings), LogDecision(record)]
 
     def trial(self, now_s: float) -> Snapshot | None:

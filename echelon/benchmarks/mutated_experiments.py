@@ -41,7 +41,7 @@ policies: [fair, coflow(grouping=group), "echelonflow(order=remaining)", aalo]
 repeats: 2
 seed: 3
 time_unit: 1 s
-emulation: {datapath: userspace, tso: false, progress_interval: 20 ms, limits: {max_late_p99_s: 0.01}}
+emulation: {datapath: userspace, tso: false, progress_interval: 20 ms, decisions: wait, limits: {max_late_p99_s: 0.01}}
 fluid: {classes: 7, decision_latency: 5 ms, undecided: last-class, burst: 2 ms}
 faults:
   - {fault: link-rate, link: [h1, l1], rate: 40 %, at: 1 s, for: 2 s}

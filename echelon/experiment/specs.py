@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from echelonflow.bounds import LEAST_FACTOR, MOST_FACTOR, MOST_ITERATIONS, MOST_NAME, MOST_REPEATS
 from echelonflow.errors import about
 from echelonflow.model.units import parse_duration_s
+from echelonflow.wire.messages import Decisions
 from simulator.realism import MAX_CLASSES, Realism
 
 Enforcer = Literal["auto", "priority", "rate"]
@@ -111,6 +112,8 @@ class EmulationSpec(_Spec):
     congestion_control: str = said("the name of a congestion control", "cubic", "cubic")
     enforcer: Enforcer = said("one of auto, priority, rate", "auto", "auto")
     framework: Literal["ryu", "os-ken"] = said("one of ryu, os-ken", "ryu", "ryu")
+    decisions: Decisions = said("one of wait, ahead", "wait", "ahead")
+    """Whether flows wait for a decision at their release, or one may be made before."""
     progress_interval: str = said("a duration from 1 ms to 10 s", "50 ms", "50 ms")
     confirm_rules: bool = said("true or false", example=True, default=False)
     """Whether switches confirm every change of rules, and rules.jsonl says when: it costs a message each."""

@@ -47,6 +47,7 @@ def manifest(experiment: Experiment, backend: Literal["emulation", "fluid"], mac
         limits=experiment.limits.to_dict(),
         congestion_control=experiment.emulation.congestion_control if emulated else None,
         framework=experiment.emulation.framework if emulated else None,
+        decisions=experiment.emulation.decisions if emulated else None,
         git=git_revision(),
         versions=versions(),
         machine={"cpus": os.cpu_count(), **machine},

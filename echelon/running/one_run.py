@@ -167,7 +167,16 @@ class OneRun:
         if self.parts.controller_away:  # killed as planned in the run before, and not needed until now
             self.parts.start_controller(START_LIMIT_S)
         line = self.parts.line
-        line.send(Begin(self.outcome.label, assigned.policy, assigned.enforcer, len(hosts), str(files.decisions)))
+        decisions = self.parts.assignment.decisions
+        begin = Begin(
+            self.outcome.label,
+            assigned.policy,
+            assigned.enforcer,
+            len(hosts),
+            str(files.decisions),
+            decisions=decisions,
+        )
+        line.send(begin)
         # A user's policy takes a moment to load, and agents that came before that would be refused.
         line.wait_for("begun", BEGIN_LIMIT_S, self.check)
         self._start_agents(hosts)

@@ -303,6 +303,7 @@ def _assignment(experiment: Experiment, runs: tuple[AssignedRun, ...], *, before
         tso=emulation.tso,
         congestion_control=emulation.congestion_control,
         framework=emulation.framework,
+        decisions=emulation.decisions,
         progress_interval_s=parse_duration_s(emulation.progress_interval),
         confirm_rules=emulation.confirm_rules,
         max_link_error=experiment.limits.max_link_error,

@@ -58,8 +58,10 @@ class StruckRun:
         files = self.files.restart(self._restarts)
         files.root.mkdir(parents=True, exist_ok=True)
         left = sum(agent.poll() is None for agent in self.agents.values())
-        assigned = self.assigned
-        begin = Begin(self.files.root.name, assigned.policy, assigned.enforcer, left, str(files.decisions), self.zero_s)
+        assigned, name, decisions = self.assigned, self.files.root.name, self.parts.assignment.decisions
+        begin = Begin(
+            name, assigned.policy, assigned.enforcer, left, str(files.decisions), self.zero_s, decisions=decisions
+        )
         self.parts.start_controller(BEGIN_LIMIT_S, begin)
         for host in sorted(self.crashed):  # while there was nobody to be told
             self._tell_of_death(host)

@@ -12,6 +12,7 @@ from echelonflow.model.faults import Fault
 from echelonflow.model.network import Network
 from echelonflow.records.folder import policy_labels, run_label
 from echelonflow.records.placed_job import PlacedJob
+from echelonflow.wire.messages import Decisions
 
 
 class AssignedRun(msgspec.Struct, frozen=True):
@@ -44,6 +45,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     framework: str = "ryu"
     progress_interval_s: float = 0.05
     max_link_error: float = 1.0
+    decisions: Decisions = "wait"
+    """As `Begin` says; assignments from before there were any ahead lack it."""
     confirm_rules: bool = False
     """Whether switches confirm every change of rules, for rules.jsonl."""
 

@@ -15,6 +15,7 @@ from echelonflow.errors import InputError
 from echelonflow.model.faults import Fault
 from echelonflow.model.network import Network
 from echelonflow.records.placed_job import PlacedJob
+from echelonflow.wire.messages import Decisions
 
 RUNS_NAMED = 10
 """Run folders that are named where somebody names the folder above them; their names begin with a time."""
@@ -75,6 +76,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     limits: dict[str, float] = msgspec.field(default_factory=dict)
     congestion_control: str | None = None
     framework: str | None = None
+    decisions: Decisions | None = None
+    """Whether flows wait for a decision at their release ("wait"), or one may be made before ("ahead"); None in folders
+    from before there was a choice, where they waited, and in simulations."""
     git: str | None = None
     resumed: tuple[Resumption, ...] = ()
     versions: dict[str, str] = msgspec.field(default_factory=dict)

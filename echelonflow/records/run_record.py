@@ -54,6 +54,12 @@ class FlowRecord:
     dscp: int | None = None
     """The mark that was last decided (emulation only)."""
     retransmissions: int = 0
+    ahead: bool | None = None
+    """Whether it was decided on before its release; None where nobody said."""
+    held: bool = False
+    """Whether it was to wait by that decision."""
+    corrected_s: float | None = None
+    """How long after its release something else was in force, as the decision at the release said; None if nothing was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,11 +120,23 @@ class Fidelity:
     start_lag_median_s: float | None
     """Time from a flow's release to its first packet: median. Computed."""
     decisions: int
-    """Decisions of the coordinator. From decisions.jsonl."""
+    """Decisions of the coordinator on flows in flight. From decisions.jsonl."""
     decision_ms_median: float | None
     """Time that a decision took: median. From decisions.jsonl."""
     decision_ms_max: float | None
     """Time that the longest decision took. From decisions.jsonl."""
+    ahead_share: float | None = None
+    """Flows that were decided on before their release, as a share of all that were released. From the agents' logs."""
+    ahead_later_share: float | None = None
+    """The same from the second iteration on; null if there is none. From the agents' logs."""
+    corrected_share: float | None = None
+    """Of those decided ahead, the share for which the decision at their release said something else. From decisions.jsonl."""
+    corrected_median_s: float | None = None
+    """How long after the release that was in force: median. Computed."""
+    start_lag_ahead_median_s: float | None = None
+    """Time from release to first packet of flows that were decided ahead, and not to wait: median. Computed."""
+    start_lag_ahead_p95_s: float | None = None
+    """The same: 95th percentile. Computed."""
     clock_drift: float = field(default=0.0)
     """Seconds that the captures' clock gained on the run's clock per second. From run.json."""
     cpu_stolen: float | None = None
@@ -160,6 +172,8 @@ def measure(
     seen = [(f, packets[key]) for f in finished if (key := (f.job, f.iteration, f.flow)) in packets]
     differences = [abs(p.finish_s - f.finish_s) for f, p in seen if p.finish_s is not None]
     lags = [p.start_s - f.release_s for f, p in seen if p.start_s is not None]
+    ahead = [bool(f.ahead) for f in record.flows]
+    lags_ahead = [p.start_s - f.release_s for f, p in seen if f.ahead and not f.held and p.start_s is not None]
     decision_ms = [d.total_ms for d in record.decisions if not d.ahead]
     ended = jobs_ended(run.faults, jobs)  # of these only what was finished counts
     living = Asked(tuple(job for job in jobs if job.name not in ended))
@@ -212,6 +226,12 @@ def measure(
         decisions=len(decision_ms),
         decision_ms_median=quantile(decision_ms, 0.5),
         decision_ms_max=max(decision_ms, default=None),
+        ahead_share=_share(ahead),
+        ahead_later_share=_share([bool(f.ahead) for f in record.flows if f.iteration > 0]),
+        corrected_share=_share([f.corrected_s is not None for f in record.flows if f.ahead]),
+        corrected_median_s=quantile([f.corrected_s for f in record.flows if f.corrected_s is not None], 0.5),
+        start_lag_ahead_median_s=quantile(lags_ahead, 0.5),
+        start_lag_ahead_p95_s=quantile(lags_ahead, 0.95),
         clock_drift=clock_drift,
         cpu_stolen=None if run.load is None else run.load.cpu_stolen,
         cpu_others=None if run.load is None else run.load.cpu_others,
@@ -281,6 +301,10 @@ def _unacknowledged(run: RunOutcome, record: RunRecord) -> list[str]:
                 "so that its acknowledgements were in another class"
             )
     return wrong
+
+
+def _share(true: Sequence[bool]) -> float | None:
+    return sum(true) / len(true) if true else None
 
 
 def _stray_marks(record: RunRecord, packets: Mapping[FlowKey, FlowPackets]) -> tuple[int, int]:

@@ -62,7 +62,7 @@ def read_run(files: RunFiles, outcome: RunOutcome, plan: Plan) -> ReadRun:
     found.marks.update((key, line.marks) for key, line in lines.sent.items())
     record.decisions += alone(outcome.faults, lines.sent, record.decisions)
     record.decisions.sort(key=lambda d: d.time_s)
-    for flow in _flows(plan, lines.sent, lines.received, last_marks(record.decisions)):
+    for flow in _flows(plan, lines.sent, lines.received, record.decisions):
         why = why_no_flow(asked, flow)
         if why is None:
             record.flows.append(flow)
@@ -150,13 +150,23 @@ def _compute(line: Computed, host: str) -> ComputeRecord:
     )
 
 
+def _in_force_s(sent: Sent, decided_s: float | None) -> float | None:
+    """How long after a flow's release what was decided at `decided_s` was in force."""
+    if decided_s is None:
+        return None
+    in_force_s = (mark.time_s for mark in sent.marks if mark.time_s >= decided_s)
+    return next(in_force_s, decided_s) - sent.release_s
+
+
 def _flows(
     plan: Plan,
     sent: Mapping[FlowKey, Sent],
     received: Mapping[FlowKey, Received],
-    marks: Mapping[FlowKey, tuple[int, float]],
+    decisions: list[DecisionRecord],
 ) -> list[FlowRecord]:
     found = []
+    marks = last_marks(decisions)
+    corrected_s = {key: decision.time_s for decision in decisions for key in decision.corrected}
     iterations = {job.name: job.iterations for job in plan.placed}
     for group in plan.groups:
         for flow in group.flows:
@@ -187,6 +197,9 @@ def _flows(
                         received_bytes=0 if back is None else back.received_bytes,
                         dscp=dscp,
                         retransmissions=out.retransmissions,
+                        ahead=out.by > 0,
+                        held=out.held,
+                        corrected_s=_in_force_s(out, corrected_s.get(key)),
                     )
                 )
     found.sort(key=lambda f: (f.release_s, f.job, f.iteration, f.flow))

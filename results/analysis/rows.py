@@ -111,6 +111,13 @@ class FlowRow(IterationKey):
     """The mark of the byte that arrived last. From the packets."""
     retransmissions: int
     """Segments that were sent again. From the packets, else TCP's own count."""
+    ahead: bool | None = None
+    """Whether it was decided on before its release; empty where flows always wait for a decision. From the sender's log."""
+    held: bool | None = None
+    """Whether it was to wait at its sender by that decision; empty as before. From the sender's log."""
+    corrected_s: float | None = None
+    """How long after its release something else was in force than was decided ahead; empty if nothing was. From
+    decisions.jsonl and the sender's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +262,9 @@ def flow_rows(
                 seen.unique_bytes if seen else None,
                 seen.last_dscp if seen else None,
                 seen.retransmitted_segments if seen else f.retransmissions,
+                f.ahead,
+                None if f.ahead is None else f.held,
+                f.corrected_s,
             )
         )  # fmt: skip
     return rows
