@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,13 +12,22 @@ from echelon.benchmarks import Figure
 from echelon.benchmarks._closed_forms import sent_bytes
 from echelon.benchmarks._emulated import rows, valid_runs
 from echelon.experiment.schema import Experiment
+from echelonflow.model.flow_key import FlowKey
+from echelonflow.records.agent_log import Sent, read_agent_log
 from echelonflow.records.calibration import read_calibration
-from echelonflow.records.folder import RunFolder
+from echelonflow.records.decisions import read_decisions
+from echelonflow.records.folder import RunFiles, RunFolder
 from echelonflow.records.manifest import read_manifest
 from results.analysis.side_by_side import Cell, pairs_apart
+from results.analysis.summary import read_summary
 
 TOLD_APART = 0.08
 """Policies that fluid has further apart than this must be in the same order on real packets."""
+
+MOST_UNEXPLAINED, GOAL_UNEXPLAINED = 0.01, 0.005
+FAR = 0.03
+"""No valid run may be further off what explains it."""
+LEAST_AHEAD, GOAL_AHEAD = 0.90, 0.99
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,62 @@ def of_setting(setting: Setting, measured: Sequence[Measured]) -> list[Figure]:
         return []
     found = [*_against_fluid(setting, cells), *_bytes(measured), _valid(cells)]
     return [Figure(f"{setting.name}: {figure.what}", figure.measured, figure.must, figure.ok) for figure in found]
+
+
+def of_all_runs(measured: Sequence[Measured]) -> list[Figure]:
+    """What is left unexplained of valid runs' times, and how many flows were decided on before they were released."""
+    return [*_unexplained(measured), *_ahead(measured)]
+
+
+def _unexplained(measured: Sequence[Measured]) -> Iterator[Figure]:
+    shares = [
+        budget.unexplained_s / budget.explained_s
+        for one in measured
+        for run in read_summary(one.root / "summary.json").runs
+        if run.valid
+        for budget in run.budgets.values()
+        if budget.explained_s > 0
+    ]
+    if shares:
+        median = statistics.median(map(abs, shares))
+        yield Figure(
+            f"unexplained part of iteration time, median over {len(shares)} (valid run, job)",
+            f"{median:.2%}",
+            _must(MOST_UNEXPLAINED, GOAL_UNEXPLAINED),
+            median <= MOST_UNEXPLAINED,
+        )
+        far = sum(abs(share) > FAR for share in shares)
+        what = f"of these, iteration time over {FAR:.0%} off its explained prediction"
+        yield Figure(what, f"{far} of {len(shares)}", "0", far == 0)
+
+
+def _ahead(measured: Sequence[Measured]) -> Iterator[Figure]:
+    """Of valid runs; in their first iteration, flows are released before there was spare time to decide on them."""
+    ahead = later = 0
+    decided: set[tuple[Path, FlowKey]] = set()
+    corrected: set[tuple[Path, FlowKey]] = set()
+    for files in (files for one in measured for files in _valid_files(one.root)):
+        for line in (line for log in sorted(files.agents.iterdir()) for line in read_agent_log(log)):
+            if isinstance(line, Sent):
+                if line.by:
+                    decided.add((files.root, (line.job, line.iteration, line.flow)))
+                ahead += line.iteration > 0 and bool(line.by)
+                later += line.iteration > 0
+        corrected |= {(files.root, key) for one in read_decisions(files.decisions) for key in one.corrected}
+    if later:
+        share = ahead / later
+        yield Figure(
+            "flows decided ahead, from the second iteration on",
+            f"{share:.1%} of {later:,}",
+            f"over {LEAST_AHEAD:.0%} (goal {GOAL_AHEAD:.0%})",
+            share > LEAST_AHEAD,
+        )
+        yield Figure("corrected, of those decided ahead", f"{len(corrected & decided):,} of {len(decided):,}", "", None)
+
+
+def _valid_files(root: Path) -> Iterator[RunFiles]:
+    folder = RunFolder(root)
+    return (folder.run(run.label) for run in read_summary(root / "summary.json").runs if run.valid)
 
 
 def coverage(measured: Sequence[Measured], chosen: Sequence[str]) -> Figure:

@@ -17,7 +17,7 @@ from pathlib import Path
 from echelon.benchmarks import Figure, Say
 from echelon.benchmarks._emulated import carry_out
 from echelon.benchmarks._kept_runs import Execute, complete, every_policy_valid, measured, newest
-from echelon.benchmarks._paradigm_figures import ALONE, SHARED, Measured, coverage, of_setting, where
+from echelon.benchmarks._paradigm_figures import ALONE, SHARED, Measured, coverage, of_all_runs, of_setting, where
 from echelon.benchmarks._paradigm_files import POLICIES, files
 from echelon.experiment import schema
 from echelon.experiment.schema import Experiment
@@ -65,7 +65,7 @@ def run(repeat: int, say: Say, folder: Path, only: Sequence[str] = (), execute: 
         for setting in (ALONE, SHARED)
         for figure in of_setting(setting, [one for one in found if one.setting is setting])
     ]
-    return [*figures, coverage(found, [one.name for one in experiments]), where(found)]
+    return [*figures, *of_all_runs(found), coverage(found, [one.name for one in experiments]), where(found)]
 
 
 class Left:
