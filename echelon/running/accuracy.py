@@ -18,8 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from echelonflow.model.dag import Job, Transfer
+from echelonflow.model.dag import Job, Transfer, iteration_times_without_network
 from echelonflow.records.run_record import RunRecord
+from results.analysis.effects import least_exposed
+from results.analysis.limits import Limits
 
 if TYPE_CHECKING:
     # What looks at machines is not there where only simulations are made.
@@ -40,6 +42,8 @@ class Course:
     flows: int
     flow_s: float
     length_s: float
+    asked: float
+    """What of its length it may be off by, so that the run counts."""
 
     @property
     def wakes(self) -> int:
@@ -47,19 +51,22 @@ class Course:
         return self.computes + WAKES_OF_A_FLOW * self.flows
 
 
-def courses(predictions: Mapping[str, RunRecord], jobs: Sequence[Job]) -> list[Course]:
+def courses(predictions: Mapping[str, RunRecord], jobs: Sequence[Job], limits: Limits) -> list[Course]:
     """The critical path of every job under every policy; jobs of which nothing took time are left out."""
-    found = [course(record, job) for record in predictions.values() for job in jobs]
+    found = [course(record, job, limits) for record in predictions.values() for job in jobs]
     return [each for each in found if each.length_s > 0]
 
 
-def course(record: RunRecord, job: Job) -> Course:
-    """The critical path of `job` in a simulated run, followed back from its last computation (or flow)."""
+def course(record: RunRecord, job: Job, limits: Limits) -> Course:
+    """The critical path of `job` in a simulated run, followed back from its last computation (or flow).
+
+    What it may be off by is the lesser of two `limits`: what machines may move iterations by, and exposed communication.
+    """
     spans = {(c.iteration, c.step): (c.start_s, c.finish_s) for c in record.computes if c.job == job.name}
     flows = {(f.iteration, f.flow): (f.release_s, f.finish_s) for f in record.flows if f.job == job.name}
     spans |= flows
     if not spans:
-        return Course(0, 0, 0.0, 0.0)
+        return Course(0, 0, 0.0, 0.0, limits.max_moved_iteration)
     last = max(spans, key=lambda key: spans[key][1])
     end_s, computes, sent, flow_s = spans[last][1], 0, 0, 0.0
     begin_s = end_s
@@ -68,7 +75,11 @@ def course(record: RunRecord, job: Job) -> Course:
         computes += at not in flows
         sent += at in flows
         flow_s += spans[at][1] - begin_s if at in flows else 0.0
-    return Course(computes, sent, flow_s, end_s - begin_s)
+    length_s = end_s - begin_s
+    alone_s = math.fsum(iteration_times_without_network(job.dag, job.iterations))
+    exposed_s = least_exposed(length_s - alone_s, length_s, limits.max_moved_exposed)
+    asked_s = min(limits.max_moved_iteration * length_s, limits.max_moved_exposed * exposed_s)
+    return Course(computes, sent, flow_s, length_s, asked_s / length_s if length_s > 0 else limits.max_moved_iteration)
 
 
 def _path(
@@ -107,31 +118,34 @@ def _link_share(moment: Moment, course: Course) -> float:
     return abs(moment.link_error or 0.0) * course.flow_s / course.length_s
 
 
-def worst_error(moment: Moment, paths: Sequence[Course], stretch: float = 1.0) -> float:
-    """The largest error of any of `paths`; 0 where there is none."""
-    return max((predicted_error(moment, path, stretch) for path in paths), default=0.0)
+def enough(moment: Moment, paths: Sequence[Course], stretch: float = 1.0) -> bool:
+    """Whether no path is predicted to be off by more than it may be."""
+    return all(predicted_error(moment, path, stretch) <= path.asked for path in paths)
 
 
-def stretch_for(moment: Moment, paths: Sequence[Course], asked: float) -> float | None:
-    """The least factor, in steps of a half, by which time must be stretched for all errors to be within `asked`.
+def worst(moment: Moment, paths: Sequence[Course]) -> tuple[float, float]:
+    """The predicted error of the path that is farthest beyond what it may be off by, and that bound; there must be one."""
+    found = [(predicted_error(moment, path), path.asked) for path in paths]
+    return max(found, key=lambda each: each[0] / each[1] if each[1] > 0 else math.inf)
+
+
+def stretch_for(moment: Moment, paths: Sequence[Course]) -> float | None:
+    """The least factor, in steps of a half, by which time must be stretched for all errors to be within their bounds.
 
     None where no factor up to `MOST_STRETCH` is enough: links that carry too little do so however long it takes.
     """
     steps = range(3, round(MOST_STRETCH / _STEPS_OF_STRETCH) + 1)
-    factors = (step * _STEPS_OF_STRETCH for step in steps)
-    return next((factor for factor in factors if worst_error(moment, paths, factor) <= asked), None)
+    return next((f for step in steps if enough(moment, paths, f := step * _STEPS_OF_STRETCH)), None)
 
 
-def said(moment: Moment, paths: Sequence[Course], asked: float) -> str:
+def said(moment: Moment, paths: Sequence[Course]) -> str:
     """In a line, that this machine is not as accurate now as is asked for."""
-    return (
-        f"this machine can tell iteration times to {worst_error(moment, paths):.1%} now, and {asked:.1%} is asked for "
-        f"({moment.words()})"
-    )
+    error, asked = worst(moment, paths)
+    return f"this machine can tell iteration times to {error:.1%} now, and {asked:.1%} is asked for ({moment.words()})"
 
 
-def remedies(moment: Moment, paths: Sequence[Course], asked: float) -> str:
+def remedies(moment: Moment, paths: Sequence[Course]) -> str:
     """In words, what helps against that, with options to copy."""
-    factor = stretch_for(moment, paths, asked)
+    factor = stretch_for(moment, paths)
     stretch = "" if factor is None else f", or stretch time by --stretch {factor:g}"
     return f"wait for a quieter spell by --patience 10m{stretch}; runs that do not count are made again in any case"

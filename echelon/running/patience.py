@@ -14,17 +14,14 @@ from testbed.moment import Moment
 
 EVERY_S = 5.0
 """Between two looks, each of which keeps the machine busy for a second or two."""
-ASKED_SHARE = 0.02
-"""The relative error of iteration times beyond which runs do not count."""
 
 
 @dataclass
 class Patience:
-    """How long is waited in all, over all rounds of runs, and what is asked for."""
+    """How long is waited in all, over all rounds of runs."""
 
     left_s: float
     report: Report
-    asked: float = ASKED_SHARE
     look: Callable[[], Moment] = moment.probe
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -41,22 +38,22 @@ class Patience:
             return None
         self.report(Looking())
         seen = self.look()
-        if accuracy.worst_error(seen, paths) <= self.asked:
+        if accuracy.enough(seen, paths):
             return seen
         begin_s = self.clock()
         waits = self.left_s > 0
         if not self.told:
-            remedy = "waiting for a quieter spell" if waits else accuracy.remedies(seen, paths, self.asked)
-            self.report(Warned(f"{accuracy.said(seen, paths, self.asked)}: {remedy}"))
+            remedy = "waiting for a quieter spell" if waits else accuracy.remedies(seen, paths)
+            self.report(Warned(f"{accuracy.said(seen, paths)}: {remedy}"))
         self.told = True
         while self.left_s > 0:
-            self.report(Waiting(accuracy.worst_error(seen, paths), self.asked, seen.words(), self.left_s))
+            self.report(Waiting(*accuracy.worst(seen, paths), seen.words(), self.left_s))
             self.sleep(min(EVERY_S, self.left_s))
             seen = self.look()
             now_s = self.clock()
             self.left_s -= now_s - begin_s
             begin_s = now_s
-            if accuracy.worst_error(seen, paths) <= self.asked:
+            if accuracy.enough(seen, paths):
                 self.report(Warned(f"it is quieter now ({seen.words()}): going on"))
                 return seen
         if waits:

@@ -151,7 +151,7 @@ class _Order:
         from echelon.running.patience import Patience
 
         patience = None if self.patience_s is None else Patience(self.patience_s, self.report)
-        paths = [] if patience is None else courses(predictions, experiment.jobs)
+        paths = [] if patience is None else courses(predictions, experiment.jobs, experiment.limits)
         with _Machine() as machine:
             facts = machine.ready() if runs else {}
             if runs and patience is not None:

@@ -28,8 +28,12 @@ def moved_s(budget: JobBudget) -> float:
 
 def least_exposed_s(budget: JobBudget, limit: float) -> float:
     """What a share of exposed communication is taken of: at least so much that `limit` of it can be told from nothing."""
-    explained_s = budget.exposed_s - budget.unexplained_s
-    return max(explained_s, budget.explained_s * TOLD_APART / limit) if limit > 0 else explained_s
+    return least_exposed(budget.exposed_s - budget.unexplained_s, budget.explained_s, limit)
+
+
+def least_exposed(exposed_s: float, iteration_s: float, limit: float) -> float:
+    """The same of any time and its exposed communication."""
+    return max(exposed_s, iteration_s * TOLD_APART / limit) if limit > 0 else exposed_s
 
 
 def _shares(part_s: float, budget: JobBudget, exposed_limit: float) -> tuple[float, float]:

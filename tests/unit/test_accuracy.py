@@ -12,11 +12,12 @@ from echelon.running import runner
 from echelon.running.accuracy import Course, course, courses, predicted_error, remedies, said, stretch_for
 from echelon.running.patience import Patience
 from echelonflow.records.progress import Looking, Waiting, Warned
+from results.analysis.limits import Limits
 from testbed import moment
 from testbed.moment import SPUN_S, Moment
 from testbed.timers import Lateness
 
-PATH = Course(computes=4, flows=1, flow_s=4.0, length_s=8.0)
+PATH = Course(computes=4, flows=1, flow_s=4.0, length_s=8.0, asked=0.01)
 QUIET = Moment(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 TROUBLED = Moment(0.01, 0.0004, 0.1, 0.2, 0.1, None)
 
@@ -52,20 +53,22 @@ def test_the_critical_path_is_followed_back_through_computations_and_flows():
     # The paper's example: the first stage's computation, its flow (2 s, twice more, in turn), and the last stage's.
     experiment = pipeline()
     record = runner.predict(experiment, "echelonflow")
-    found = course(record, experiment.jobs[0])
+    found = course(record, experiment.jobs[0], Limits())
     assert found.length_s == pytest.approx(8.0)
     assert found.computes + found.flows >= 3
     assert found.wakes == found.computes + 4 * found.flows
     assert 0 < found.flow_s < found.length_s
+    # 4 s of 8 s are exposed: 3 % of them are less than 2 % of all.
+    assert found.asked == pytest.approx(0.015)
 
 
 def test_the_path_goes_through_all_iterations():
-    once, thrice = (
-        courses({"p": runner.predict(pipeline(iterations=n), "echelonflow")}, pipeline(iterations=n).jobs)
-        for n in (1, 3)
-    )
-    assert thrice[0].length_s > 2.4 * once[0].length_s
-    assert thrice[0].computes > once[0].computes
+    def path(iterations):
+        experiment = pipeline(iterations=iterations)
+        return courses({"p": runner.predict(experiment, "echelonflow")}, experiment.jobs, Limits())[0]
+
+    assert path(3).length_s > 2.4 * path(1).length_s
+    assert path(3).computes > path(1).computes
 
 
 def test_a_quiet_machine_adds_nothing():
@@ -82,18 +85,18 @@ def test_a_link_that_carries_less_lengthens_flows_alone():
 
 
 def test_stretching_makes_pauses_weigh_less_but_no_link_better():
-    factor = stretch_for(TROUBLED, [PATH], 0.01)
+    factor = stretch_for(TROUBLED, [PATH])
     assert factor == 2.5
     assert predicted_error(TROUBLED, PATH, factor) <= 0.01 < predicted_error(TROUBLED, PATH, factor - 0.5)
-    assert stretch_for(Moment(0, 0, 0, 0, 0, -0.04), [PATH], 0.01) is None
+    assert stretch_for(Moment(0, 0, 0, 0, 0, -0.04), [PATH]) is None
 
 
 def test_what_is_said_has_figures_and_options_to_copy():
-    assert said(TROUBLED, [PATH], 0.01) == (
+    assert said(TROUBLED, [PATH]) == (
         "this machine can tell iteration times to 2.4% now, and 1.0% is asked for (20% of the processors stolen, 10% used "
         "by others, pauses of up to 100.0 ms)"
     )
-    assert "--patience 10m, or stretch time by --stretch 2.5" in remedies(TROUBLED, [PATH], 0.01)
+    assert "--patience 10m, or stretch time by --stretch 2.5" in remedies(TROUBLED, [PATH])
 
 
 class Spells:
@@ -102,7 +105,7 @@ class Spells:
     def __init__(self, *moments, patience_s=0.0):
         self.moments, self.now_s, self.heard = list(moments), 0.0, []
         self.patience = Patience(
-            patience_s, self.heard.append, 0.01, look=self.look, clock=lambda: self.now_s, sleep=self.sleep
+            patience_s, self.heard.append, look=self.look, clock=lambda: self.now_s, sleep=self.sleep
         )
 
     def look(self):
