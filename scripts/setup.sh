@@ -27,7 +27,7 @@ for argument in "$@"; do
 done
 extras="$emulation $more"
 
-SYSTEM_PACKAGES=(ca-certificates ethtool git iproute2 mininet openvswitch-switch python3 python3-venv tcpdump util-linux)
+SYSTEM_PACKAGES=(ca-certificates ethtool git iperf3 iproute2 mininet openvswitch-switch python3 python3-venv tcpdump util-linux)
 say() { printf 'setup: %s\n' "$*"; }
 
 install_system_packages() {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -75,8 +76,8 @@ def capacity(
     """Find how much this machine carries within the verdict's limits, and remember it.
 
     For each topology and number of hosts all hosts send at once, at higher and higher rates, until a run turns out
-    invalid or 5 % off. `echelon run` warns before an experiment that is larger. Takes a few minutes; leave the
-    machine alone meanwhile.
+    invalid or 5 % off. `echelon run` warns before an experiment that is larger. How long it takes is said beforehand;
+    leave the machine alone meanwhile.
     """
     from echelon.running import capacity as capacities
     from echelon.running import capacity_trials, ownership
@@ -84,10 +85,13 @@ def capacity(
 
     preflight.require()
     found = []
-    for name in topology or ["single-switch", "leaf-spine"]:
-        for count in hosts or [4, 16]:
-            found.append(capacity_trials.find(name, count, lambda words: say(f"  {words}")))
-            say(f"{name}, {count} hosts: {format_rate(found[-1].rate_bps)} a host")
+    wanted = [(name, count) for name in topology or ["single-switch", "leaf-spine"] for count in hosts or [4, 16]]
+    searches = [capacity_trials.Search(name, count, lambda words: say(f"  {words}")) for name, count in wanted]
+    minutes = sum(search.most_s for search in searches) / 60
+    say(f"{len(searches)} searches, up to {math.ceil(minutes)} min in all")
+    for search in searches:
+        found.append(search.find())
+        say(f"{search.topology}, {search.hosts} hosts: {format_rate(found[-1].rate_bps)} a host")
     if all(c.rate_bps == 0 for c in found):
         raise InputError("no rate that was tried was carried; see `echelon doctor` for what this machine lacks")
     with ownership.to_caller(capacities.store(), ours=True):
