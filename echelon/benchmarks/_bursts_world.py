@@ -7,6 +7,7 @@ Prints a JSON list, for each round "burst_s", "error" and "lost_share" of every 
 from __future__ import annotations
 
 import json
+import statistics
 import sys
 from pathlib import Path
 
@@ -45,8 +46,7 @@ def one_round(net: EmulatedNetwork, number: int) -> dict[str, list[float]]:
     for turn in range(len(bursts_s)):
         place = (number + turn) % len(bursts_s)
         net.set_burst(bursts_s[place])
-        (link,) = calibrate(net, NOT_JUDGED)
-        errors[place] = link.error
+        errors[place] = statistics.fmean(link.error for link in calibrate(net, NOT_JUDGED))
     return {
         "burst_s": bursts_s,
         "error": errors,

@@ -12,6 +12,7 @@ import numpy as np
 from echelon.benchmarks import Figure, Say
 from echelon.experiment.schema import Experiment
 from echelon.running import resuming, runner
+from echelon.running.attempts import extra
 from echelonflow.errors import EXIT_FAILED, EXIT_INTERRUPTED, RunError
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.progress import Progress, Report, Running
@@ -21,10 +22,11 @@ from results.analysis.summary import Summary, read_summary
 def emulate(experiment: Experiment, say: Say) -> Path:
     """Run `experiment` on the emulated network; its folder.
 
-    RunError if it failed, or if not one run was valid; invalid ones are reported, and left out by `rows`.
+    Runs that do not count are made again, half as many as are asked for at most. RunError if it failed, or if not one run
+    was valid; invalid ones are reported, and left out by `rows`.
     """
     root = new_folder()
-    code, summary = carry_out(experiment, root, say)
+    code, summary = carry_out(experiment, root, say, again=extra(None, experiment.repeats))
     if code in (EXIT_FAILED, EXIT_INTERRUPTED) or not any(result.valid_runs for result in summary.results):
         raise RunError(f"no valid run came out ({'; '.join(summary.reasons) or 'failed'}); see {root}")
     return root

@@ -2,7 +2,7 @@
 
 Two hosts send to a third while the policy changes between one that gives their flows one class and one
 that gives each its own. Prints a JSON list: milliseconds from the request to the first packet, at the
-receiver's port, with the new mark.
+receiver's port, with a new mark. Either flow's may be the one that changes: those in flight are moved down rather than up.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from controller import client
@@ -59,12 +60,13 @@ while True:
 
 
 class Marks(threading.Thread):
-    """The mark of one flow's packets as they leave the switch towards the receiver, with the time of each change."""
+    """The marks of some flows' packets as they leave the switch towards the receiver, with the time of the last change."""
 
-    def __init__(self, interface: str, source_port: int) -> None:
+    def __init__(self, interface: str, source_ports: Collection[int]) -> None:
         super().__init__(daemon=True)
-        self.now: tuple[float, int] | None = None
-        self._source_port = source_port
+        self.now: tuple[float, Mapping[int, int]] = 0.0, {}
+        """When a mark changed last, and the mark of each flow by its source port."""
+        self._source_ports = frozenset(source_ports)
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
         self._socket.bind((interface, 0))
         self.start()
@@ -76,15 +78,16 @@ class Marks(threading.Thread):
                 continue
             (source,) = struct.unpack_from("!H", frame, 14 + (frame[14] & 15) * 4)
             dscp = frame[15] >> 2
-            if source == self._source_port and (self.now is None or self.now[1] != dscp):
-                self.now = time.monotonic(), dscp
+            _, marks = self.now
+            if source in self._source_ports and marks.get(source) != dscp:
+                self.now = time.monotonic(), {**marks, source: dscp}
 
-    def change_from(self, dscp: int) -> float:
-        """When the mark was first another than `dscp` (RunError if it stays)."""
+    def change_from(self, marks: Mapping[int, int]) -> float:
+        """When the marks were first others than `marks` (RunError if they stay)."""
         until_s = time.monotonic() + LIMIT_S
-        while self.now is None or self.now[1] == dscp:
+        while self.now[1] == marks:
             if time.monotonic() > until_s:
-                raise RunError(f"no packet carried another mark than {dscp} within {LIMIT_S:g} s")
+                raise RunError(f"no packet carried another mark than {dict(marks)} within {LIMIT_S:g} s")
             time.sleep(PACKET_EVERY_S)
         return self.now[0]
 
@@ -139,12 +142,11 @@ def _swaps(net: EmulatedNetwork, rest: Path, control: Path, times: int) -> list[
         ask(line, Release("job", flow.flow, 0, time.monotonic()), Decide)
     switch = net.network.edge_switch[receiver]
     port = next(i.name for i in net.interfaces().values() if i.link.src == switch and i.link.dst == receiver)
-    marks = Marks(port, flows[1].src_port)
+    marks = Marks(port, [flow.src_port for flow in flows])
     time.sleep(0.5)
     found_ms = []
     for number in range(times):
-        assert marks.now is not None
-        before = marks.now[1]
+        _, before = marks.now
         began_s = time.monotonic()
         client.set_policy(rest, POLICIES[(number + 1) % 2])
         found_ms.append((marks.change_from(before) - began_s) * 1e3)

@@ -9,6 +9,7 @@ from echelon.benchmarks import Figure, Say
 from echelon.benchmarks._emulated import emulate, percentile, rows, validity
 from echelon.experiment import schema
 from echelon.places import EXPERIMENTS
+from echelonflow.errors import RunError
 from echelonflow.records.decisions import read_decisions
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.outcome import read_outcome
@@ -17,19 +18,22 @@ from results.analysis.read_run import last_marks
 IN_FORCE_S = 0.015
 """A mark younger than this need not be on packets yet."""
 FILE = EXPERIMENTS / "gpt2-pipeline.yaml"
+MARKED = "echelonflow"
 
 
 def run(repeat: int, say: Say) -> list[Figure]:
     """gpt2-pipeline.yaml, `repeat` times each policy: finish times, bytes, marks, latency, prediction."""
     folder = emulate(schema.load(FILE, {"repeats": repeat}), say)
     flows = rows(folder, "flows")
+    if all(flow["policy"] != MARKED for flow in flows):
+        raise RunError(f"no run of {MARKED} is valid, so that nothing tells when its packets left; see {folder}")
     apart_ms = [abs(float(f["finish_s"]) - float(f["pcap_finish_s"])) * 1e3 for f in flows]
     equal_bytes = sum(f["size_bytes"] == f["pcap_bytes"] for f in flows)
     decided_s = _decided_s(folder)
     settled = [f for f in flows if float(f["pcap_finish_s"]) - decided_s[_key(f)] >= IN_FORCE_S]
     equal_marks = sum(f["dscp"] == f["pcap_dscp"] for f in settled)
     # Where a flow starts behind no other, its first packet leaves as soon as the decision is known.
-    first_ms = [(float(f["pcap_start_s"]) - float(f["release_s"])) * 1e3 for f in flows if f["policy"] == "echelonflow"]
+    first_ms = [(float(f["pcap_start_s"]) - float(f["release_s"])) * 1e3 for f in flows if f["policy"] == MARKED]
     figures = [
         _limited("flow finish, packets against agents' log, median", statistics.median(apart_ms), 2.0),
         _limited("the same, 99th percentile", percentile(apart_ms, 0.99), 10.0),
