@@ -139,6 +139,7 @@ def _summarise(folder: Context, runs: Sequence[AnalysedRun], *, simulated: bool)
         reasons=tuple(reasons),
         results=tuple(policy_results(results, folder.policies, folder.jobs, predictions, asked)),
         runs=tuple(results),
+        stretch=folder.manifest.stretch,
         comparisons=() if simulated else tuple(_comparisons(folder, results)),
         set_aside=tuple(_reasons_of([run for run in results if run.policy in enough])),
     )

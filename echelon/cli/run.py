@@ -52,6 +52,14 @@ def run(
             "the same.",
         ),
     ] = None,
+    stretch: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            help="Make everything so many times as long: times and sizes of all jobs, rates as they are. A pause of the "
+            "machine weighs so many times less. Results say so.",
+        ),
+    ] = None,
     against: Annotated[
         str | None, typer.Option(help="Policy that the others are compared with, pair by pair (default: the first).")
     ] = None,
@@ -97,7 +105,14 @@ def run(
     from echelon.experiment import schema
 
     emulation = {k: v for k, v in (("datapath", datapath), ("framework", framework)) if v is not None} or None
-    override = {"policies": policy, "against": against, "repeats": repeat, "seed": seed, "emulation": emulation}
+    override = {
+        "policies": policy,
+        "against": against,
+        "stretch": stretch,
+        "repeats": repeat,
+        "seed": seed,
+        "emulation": emulation,
+    }
     changes = {k: v for k, v in override.items() if v is not None}
     files = files or []
     _check_arguments(files, out, resume, backend, changes)

@@ -24,11 +24,11 @@ BESIDE = ("iterations", "profile", "placement", "scaling", "start", "weight")
 PROFILES = Path(profile.__file__).parent / "profiles"
 
 
-def build_dag(spec: JobSpec, link_Bps: float, folder: Path) -> tuple[JobDag, JobNotes]:
+def build_dag(spec: JobSpec, link_Bps: float, folder: Path, stretch: float = 1.0) -> tuple[JobDag, JobNotes]:
     """The DAG of one job and notes on it (InputError, one line per fault).
 
     `link_Bps` is the payload rate of the network's slowest link, bytes/s: what "of link" refers to. Files that are
-    imported are named relative to `folder`.
+    imported are named relative to `folder`. Time is `stretch` times as long as `spec` says.
     """
     account: tuple[str, ...] = ()
     if spec.import_ is not None:
@@ -43,9 +43,10 @@ def build_dag(spec: JobSpec, link_Bps: float, folder: Path) -> tuple[JobDag, Job
     else:
         dag = bound_paradigm(spec, link_Bps).dag()
     original = dag
-    if spec.scaling is not None:
-        dag = scaling.scale(dag, bandwidth=spec.scaling.bandwidth, time=spec.scaling.time)
     time, bandwidth = (spec.scaling.time, spec.scaling.bandwidth) if spec.scaling else (1.0, 1.0)
+    time *= stretch
+    if (time, bandwidth) != (1, 1):
+        dag = scaling.scale(dag, bandwidth=bandwidth, time=time)
     found = scaling.describe(original, dag, bandwidth=bandwidth, time=time, payload_Bps=link_Bps)
     return dag, JobNotes(spec.name, (*account, *found.facts), tuple(found.warnings))
 

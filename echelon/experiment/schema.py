@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from echelon.experiment import yaml_file
 from echelon.experiment.extent import Extent
 from echelon.experiment.fault_lines import LineOf, collect, no_line, refusal
@@ -66,6 +68,8 @@ class Experiment:
     """What every simulation of this experiment takes into account."""
     faults: tuple[Fault, ...] = ()
     """What is planned to go wrong in every run, in order of time."""
+    stretch: float = 1.0
+    """How many times as long as the file says everything takes: `jobs`, `faults` and `time_unit_s` are stretched."""
     against: str | None = None
     """The policy that others are compared with; None for the first."""
     enforcers: Mapping[str, str] = field(default_factory=dict)
@@ -114,7 +118,7 @@ def check(data: dict[str, Any], path: Path, line_of: LineOf = no_line, known: Se
     if spec.against is not None and spec.against not in spec.policies:
         faults.append(f"against: {spec.against!r} is none of the policies{unknown(spec.against, spec.policies)}")
     limits = _limits(spec.emulation, faults)
-    unit_s = collect(faults, "time_unit", lambda: _time_unit_s(spec.time_unit))
+    unit_s = collect(faults, "time_unit", lambda: _time_unit_s(spec.time_unit, spec.stretch))
     collect(faults, "emulation.congestion_control", lambda: congestion_control(spec.emulation.congestion_control))
     collect(faults, "emulation.progress_interval", lambda: _progress_interval_s(spec.emulation.progress_interval))
     realism = collect(faults, "fluid", spec.fluid.realism)
@@ -124,15 +128,16 @@ def check(data: dict[str, Any], path: Path, line_of: LineOf = no_line, known: Se
     return Experiment(
         spec.name, spec.title or spec.name, path, network, tuple(made.jobs), tuple(spec.policies), spec.repeats,
         spec.seed, spec.emulation, limits, unit_s, tuple(made.notes), data,
-        trace=made.traces[0] if made.traces else None, realism=realism, faults=planned, against=spec.against,
+        trace=made.traces[0] if made.traces else None, realism=realism, faults=planned, stretch=spec.stretch, against=spec.against,
         enforcers=enforcers,
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class _Made:
-    """What was made of the entries of `jobs`."""
+    """What was made of the entries of `jobs`, with time `stretch` times as long as they say."""
 
+    stretch: float
     jobs: list[Job] = field(default_factory=list)
     traces: list[CoflowTrace] = field(default_factory=list)
     notes: list[JobNotes] = field(default_factory=list)
@@ -142,7 +147,7 @@ def _jobs(
     spec: ExperimentSpec, at_fault: Collection[Place], folder: Path, network: Network | None, faults: list[str]
 ) -> _Made:
     """Every job that can be made; none after one that is too large, so that a file cannot ask for many of those."""
-    made, extent = _Made(), Extent()
+    made, extent = _Made(spec.stretch), Extent()
     for i, job in enumerate(spec.jobs):
         if ("jobs", i) in at_fault or extent.exceeded:
             continue
@@ -150,6 +155,8 @@ def _jobs(
             _add_trace(i, job, job.trace, folder, network, made, faults)
         else:
             _add_job(i, job, folder, network, made, extent, faults)
+    if spec.stretch != 1 and any(job.trace is not None for job in spec.jobs):
+        faults.append("stretch: does not go with a trace of Coflows; a simulation needs no stretching")
     if len(spec.jobs) > 1 and any(job.trace is not None for job in spec.jobs):
         faults.append("jobs: a trace is simulated by itself; put the other jobs into an experiment of their own")
     places: dict[str, list[int]] = {}
@@ -160,13 +167,13 @@ def _jobs(
     return made
 
 
-def _time_unit_s(text: str | None) -> float | None:
+def _time_unit_s(text: str | None, stretch: float) -> float | None:
     if text is None:
         return None
     unit_s = parse_duration_s(text)
     if not unit_s > 0:
         raise InputError(f"{text!r} must be greater than 0")
-    return unit_s
+    return unit_s * stretch
 
 
 def _progress_interval_s(text: str) -> float:
@@ -204,7 +211,9 @@ def _planned_faults(
         return ()
 
     def build(fault: FaultSpec) -> Fault:
-        return build_fault(fault, network, jobs)
+        found = build_fault(fault, network, jobs)
+        for_s = None if found.for_s is None else found.for_s * spec.stretch
+        return msgspec.structs.replace(found, at_s=found.at_s * spec.stretch, for_s=for_s)
 
     tried = [collect(faults, f"faults.{i}", partial(build, fault)) for i, fault in enumerate(spec.faults)]
     built = [fault for fault in tried if fault is not None]
@@ -220,7 +229,7 @@ def _add_job(
     start_s = collect(faults, f"{where}.start", lambda: parse_duration_s(spec.start))
     # A job of a network that is at fault is checked all the same, on a link that stands for it.
     link_Bps = min(network.capacity_Bps) if network is not None else 1e6
-    built = collect(faults, where, lambda: _built(spec, link_Bps, folder, extent))
+    built = collect(faults, where, lambda: _built(spec, link_Bps, folder, extent, made.stretch))
     if built is None or start_s is None or network is None:
         return
     dag, note = built
@@ -234,7 +243,11 @@ def _add_job(
             f"{where}: nothing in it takes any time: it computes for 0 s, and sends nothing from host to host"
         )
         return
-    job = collect(faults, where, lambda: Job(spec.name, dag, tuple(placement), spec.iterations, spec.weight, start_s))
+    job = collect(
+        faults,
+        where,
+        lambda: Job(spec.name, dag, tuple(placement), spec.iterations, spec.weight, start_s * made.stretch),
+    )
     if job is None or collect(faults, where, lambda: _counted(extent, job)) is None:
         return
     made.jobs.append(job)
@@ -249,9 +262,9 @@ def _takes_time(dag: JobDag, placement: Sequence[str]) -> bool:
     )
 
 
-def _built(spec: JobSpec, link_Bps: float, folder: Path, extent: Extent) -> tuple[JobDag, JobNotes]:
+def _built(spec: JobSpec, link_Bps: float, folder: Path, extent: Extent, stretch: float) -> tuple[JobDag, JobNotes]:
     try:
-        return build_dag(spec, link_Bps, folder)
+        return build_dag(spec, link_Bps, folder, stretch)
     except BeyondBoundsError:
         extent.exceeded = True
         raise

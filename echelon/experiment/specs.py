@@ -19,6 +19,7 @@ from simulator.realism import MAX_CLASSES, Realism
 Enforcer = Literal["auto", "priority", "rate"]
 MOST_FAULTS = 100
 MOST_WEIGHT = 1e9
+MOST_STRETCH = 1000
 MOST_SEED = (1 << 63) - 1
 
 
@@ -171,6 +172,8 @@ class ExperimentSpec(_Spec):
     against: PolicyText | None = said("one of the policies", "fair", None)
     """Others are compared with it; with the first where none is named."""
     repeats: int = said(f"a whole number from 1 to {MOST_REPEATS:,}", 5, 1, ge=1, le=MOST_REPEATS)
+    stretch: float = said(f"a number from 1 to {MOST_STRETCH:,}", 2, 1.0, ge=1, le=MOST_STRETCH)
+    """All jobs' times and sizes, and the times of faults, are so many times what the file says; rates are what it says."""
     seed: int = said("a whole number from 0 on, of 63 bits at most", 7, 0, ge=0, le=MOST_SEED)
     emulation: EmulationSpec = said("a mapping of settings", {"datapath": "kernel"}, EmulationSpec())
     fluid: FluidSpec = said("a mapping of settings", {"classes": 7}, FluidSpec())

@@ -33,6 +33,7 @@ def manifest(experiment: Experiment, backend: Literal["emulation", "fluid"], mac
         experiment=experiment.source,
         experiment_folder=str(experiment.path.parent.absolute()),
         policies=experiment.policies,
+        stretch=experiment.stretch,
         against=experiment.against,
         labels=policy_labels(experiment.policies),
         repeats=experiment.repeats,

@@ -57,6 +57,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     experiment_folder: str | None = None
     """Where the experiment file lay: names of files in it are relative to that."""
     policies: tuple[str, ...]
+    stretch: float = 1.0
+    """How many times as long as the experiment file says everything took."""
     against: str | None = None
     """The policy that others are compared with; None for the first."""
     labels: dict[str, str] = msgspec.field(default_factory=dict)

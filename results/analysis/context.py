@@ -135,6 +135,8 @@ def _check(manifest: Manifest) -> None:
         raise InputError("a name of an experiment, policy or job holds characters that cannot be printed")
     if not manifest.policies or len(set(manifest.policies)) != len(manifest.policies):
         raise InputError("policies: names none, or one twice")
+    if not 0 < manifest.stretch < math.inf:
+        raise InputError(f"stretch is {manifest.stretch}, by which no time is stretched")
     if manifest.against is not None and manifest.against not in manifest.policies:
         raise InputError(f"against names {manifest.against!r}, which is none of the policies")
     if not 0 < manifest.repeats * len(manifest.policies) <= _MOST_RUNS:

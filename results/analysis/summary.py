@@ -132,6 +132,7 @@ class Summary:
         "name",
         "backend",
         "time_unit_s",
+        "stretch",
         "valid",
         "reasons",
         "set_aside",
@@ -156,6 +157,9 @@ class Summary:
     """One object per run; empty for a trace of Coflows. Computed."""
     coflows: tuple[CoflowResult, ...] = ()
     """One object per policy for a trace of Coflows; empty otherwise. Computed."""
+    stretch: float = 1.0
+    """How many times as long as the experiment file says everything took: all times are of that longer clock. From the
+    experiment file."""
     comparisons: tuple[Comparison, ...] = ()
     """One object per policy and job but for those of the policy that others are compared with; empty in simulations, which
     have no spread. Computed."""

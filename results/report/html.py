@@ -18,7 +18,7 @@ from echelonflow.records.manifest import Manifest
 from results.analysis.summary import Summary
 from results.report.comparison import format_difference, format_ratio, narrowing_lines
 from results.report.printed_column import MISSING, format_seconds, format_share
-from results.report.table import swapped_parts
+from results.report.table import stretched, swapped_parts
 
 _PICTURES = (
     (
@@ -83,6 +83,7 @@ def write_report(folder: RunFolder, manifest: Manifest, calibration: Calibration
         calibration=calibration,
         pictures=_pictures(folder.root),
         swapped=swapped_parts(summary),
+        stretched=None if summary.stretch == 1 else stretched(summary.stretch),
         narrowing=narrowing_lines(summary.comparisons),
         facts=_facts(manifest),
         experiment=json.dumps(manifest.experiment, indent=2, ensure_ascii=False),
@@ -145,4 +146,5 @@ def _command(manifest: Manifest) -> str:
     backend = " --backend fluid" if manifest.backend == "fluid" else ""
     file = manifest.experiment_file or f"{manifest.name}.yaml"
     against = "" if manifest.against is None else f" --against {shlex.quote(manifest.against)}"
+    against += "" if manifest.stretch == 1 else f" --stretch {manifest.stretch:g}"
     return f"echelon run {shlex.quote(file)} {policies}{against} --repeat {manifest.repeats} --seed {manifest.seed}{backend}"

@@ -108,6 +108,11 @@ COFLOW_COLUMNS: tuple[PrintedColumn[CoflowResult], ...] = (
 """The table of a simulated trace of Coflows."""
 
 
+def stretched(factor: float) -> str:
+    """That times are not those of the experiment file."""
+    return f"time was stretched {factor:g} times (--stretch): seconds over {factor:g} are those of the experiment as its file says"
+
+
 def attempts_lines(summary: Summary) -> list[str]:
     """What policies took to come to the valid runs that were asked for, where it was more than that; and what does not count."""
     of_policy = {result.policy: result for result in summary.results}
@@ -139,6 +144,8 @@ def summary_table(summary: Summary) -> str:
         lines.append(
             f"seconds, {source}{note}; predicted: iteration by fluid simulation; speed-up over the first policy"
         )
+        if summary.stretch != 1:
+            lines.append(stretched(summary.stretch))
         lines += comparison_lines(summary.comparisons)
         swapped = swapped_parts(summary)
         if swapped:
