@@ -200,13 +200,14 @@ def _shown(folder: Context, runs: Sequence[AnalysedRun], summary: Summary) -> li
 
 def _remove_pictures(root: Path) -> None:
     """Remove what an earlier analysis drew: it may show what this one does not."""
-    for name in ("gantt", "times", "tardiness", "throughput", "completion"):
+    for name in ("gantt", "times", "budget", "tardiness", "throughput", "completion"):
         for suffix in (".png", ".svg"):
             (root / "figures" / f"{name}{suffix}").unlink(missing_ok=True)
 
 
 def _draw(folder: Context, shown: Sequence[ShownRun], summary: Summary) -> None:
     """All pictures that there are numbers for."""
+    from results.pictures.budget_plots import draw_budgets
     from results.pictures.gantt import draw_gantt
     from results.pictures.plots import draw_tardiness, draw_throughput, draw_times
 
@@ -214,5 +215,6 @@ def _draw(folder: Context, shown: Sequence[ShownRun], summary: Summary) -> None:
     figures.mkdir(exist_ok=True)
     draw_gantt(figures / "gantt.png", shown)
     draw_times(figures / "times.png", summary)
+    draw_budgets(figures / "budget.png", summary)
     draw_tardiness(figures / "tardiness.png", shown, folder.jobs)
     draw_throughput(figures / "throughput.png", shown)

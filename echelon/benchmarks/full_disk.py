@@ -45,7 +45,8 @@ network: {{topology: single-switch, hosts: 2, rate: 50 Mbit/s}}
 jobs: [{_PIPELINE}]
 policies: [fair, echelonflow]
 repeats: 2
-emulation: {{limits: {{max_link_error: 1}}}}
+emulation: {{limits: {{max_link_error: 1, max_moved_iteration: 1, max_moved_exposed: 1, max_unexplained_iteration: 1,
+                     max_unexplained_exposed: 1}}}}
 """,
 }
 EMULATED = "jobs, emulated"

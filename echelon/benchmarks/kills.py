@@ -65,7 +65,8 @@ network: {topology: single-switch, hosts: 2, rate: 50 Mbit/s}
 jobs: [{name: p, paradigm: pipeline, stages: 2, micro_batches: 2, forward: 50 ms, activation: 100 ms of link}]
 policies: [POLICY]
 repeats: 2
-emulation: {limits: {max_link_error: 1}}
+emulation: {limits: {max_link_error: 1, max_moved_iteration: 1, max_moved_exposed: 1, max_unexplained_iteration: 1,
+                     max_unexplained_exposed: 1}}
 """
 
 

@@ -15,6 +15,7 @@ from echelon.documents.made_pages import with_made
 from echelon.places import DOCS
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.tables import markdown_table
+from results.analysis.budget import JobBudget
 from results.analysis.coflows import CoflowKind, CoflowResult, CoflowRow
 from results.analysis.columns import columns_of
 from results.analysis.fidelity import Fidelity
@@ -24,6 +25,7 @@ from results.analysis.planned import FaultShown
 from results.analysis.rows import FlowRow, GroupRow, IterationRow, RunKey
 from results.analysis.statistics import Estimate
 from results.analysis.summary import PolicyPart, PolicyResult, RunResult, Summary
+from results.report.budget import BUDGET_COLUMNS
 from results.report.comparison import COMPARISON_COLUMNS
 from results.report.printed_column import PrintedColumn
 from results.report.table import COFLOW_COLUMNS, COLUMNS, SWAP_COLUMNS
@@ -43,6 +45,7 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "summary.json: figures": (JobFigures,),
         "summary.json: comparisons": (Comparison,),
         "summary.json: runs": (RunResult,),
+        "summary.json: budgets": (JobBudget,),
         "summary.json: parts": (PolicyPart,),
         "summary.json: fidelity": (Fidelity,),
         "summary.json: faults": (FaultShown,),
@@ -54,6 +57,7 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
 PRINTED: Mapping[str, Sequence[PrintedColumn[Any]]] = MappingProxyType(
     {
         "printed: jobs": COLUMNS,
+        "printed: budgets": BUDGET_COLUMNS,
         "printed: comparisons": COMPARISON_COLUMNS,
         "printed: swaps": SWAP_COLUMNS,
         "printed: Coflows": COFLOW_COLUMNS,

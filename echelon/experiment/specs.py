@@ -118,7 +118,9 @@ class EmulationSpec(_Spec):
     progress_interval: str = said("a duration from 1 ms to 10 s", "50 ms", "50 ms")
     confirm_rules: bool = said("true or false", example=True, default=False)
     """Whether switches confirm every change of rules, and rules.jsonl says when: it costs a message each."""
-    limits: dict[str, Limit] = said("a mapping of limits to numbers", {"max_late_p99_s": 0.01}, default_factory=dict)
+    limits: dict[str, Limit] = said(
+        "a mapping of limits to numbers", {"max_moved_iteration": 0.05}, default_factory=dict
+    )
 
 
 class FluidSpec(_Spec):

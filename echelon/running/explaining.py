@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
-from echelon.experiment.schema import Experiment
 from echelonflow.errors import EchelonError, InputError
+from echelonflow.model.dag import Job
+from echelonflow.model.faults import Fault
 from echelonflow.model.measured import Measured
+from echelonflow.model.network import Network
 from echelonflow.records.budget import Budgets, ExplainedRun, read_budgets, write_budgets
 from echelonflow.records.folder import RunFiles, RunFolder
 from echelonflow.scheduling import policies
@@ -24,16 +26,26 @@ from results.analysis.figures import job_figures
 from results.analysis.planned import beyond_simulation
 from results.analysis.rows import run_rows
 from simulator.fluid import simulate
-from simulator.realism import Realism
+from simulator.realism import EXACT, Realism
 
 Times = dict[str, float]
 """Mean iteration time of each job, in seconds."""
 
 
-def explain(folder: RunFolder, experiment: Experiment) -> None:
-    """Explain every run in `folder` that is not yet, and keep that in budget.json; on all processors.
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """What was asked for, as the prediction takes it."""
 
-    Runs that did not end, and those of which the simulation knows less than the whole, are left out. Raises InputError
+    jobs: Sequence[Job]
+    network: Network
+    realism: Realism = EXACT
+    faults: Sequence[Fault] = ()
+
+
+def explain(folder: RunFolder, asked: Asked, processes: int | None = None) -> None:
+    """Explain every run in `folder` that is not yet, and keep that in budget.json.
+
+    So many `processes` work at a time, by default one for each processor. Runs that did not end, and those of which the simulation knows less than the whole, are left out. Raises InputError
     where the folder cannot be read, StorageError where nothing can be written.
     """
     context = open_folder(folder.root)
@@ -49,7 +61,7 @@ def explain(folder: RunFolder, experiment: Experiment) -> None:
             found[files.root.name] = earlier
         else:
             todo.append(files)
-    found.update(zip((files.root.name for files in todo), _explained(context, experiment, todo), strict=True))
+    found.update(zip((files.root.name for files in todo), _explained(context, asked, todo, processes), strict=True))
     write_budgets(folder.budget, Budgets(dict(sorted(found.items()))))
 
 
@@ -70,19 +82,18 @@ def _same(explained: ExplainedRun, run: RawRun) -> bool:
     return (explained.run_index, explained.zero_monotonic_s) == (outcome.run_index, outcome.zero_monotonic_s)
 
 
-def _explained(context: Context, experiment: Experiment, todo: Sequence[RunFiles]) -> list[ExplainedRun]:
-    """All of `todo`: one after the other where that is one, else so many at a time as there are processors."""
-    processors = min(len(os.sched_getaffinity(0)), len(todo))
-    if processors > 1:
+def _explained(context: Context, asked: Asked, todo: Sequence[RunFiles], processes: int | None) -> list[ExplainedRun]:
+    processes = min(processes or len(os.sched_getaffinity(0)), len(todo))
+    if processes > 1:
         # What a child inherits need not be loaded again; and it says nothing, so that nothing is said twice.
         forking = multiprocessing.get_context("fork")
-        with contextlib.suppress(BrokenProcessPool), ProcessPoolExecutor(processors, mp_context=forking) as pool:
+        with contextlib.suppress(BrokenProcessPool), ProcessPoolExecutor(processes, mp_context=forking) as pool:
             number = len(todo)
-            return list(pool.map(explained_run, [context] * number, [experiment] * number, todo))
-    return [explained_run(context, experiment, files) for files in todo]
+            return list(pool.map(explained_run, [context] * number, [asked] * number, todo))
+    return [explained_run(context, asked, files) for files in todo]
 
 
-def explained_run(context: Context, experiment: Experiment, files: RunFiles) -> ExplainedRun:
+def explained_run(context: Context, asked: Asked, files: RunFiles) -> ExplainedRun:
     """One run, simulated once for each stage; why that could not be done is in it."""
     run = RawRun.of(context, files)
     outcome = run.outcome
@@ -91,7 +102,7 @@ def explained_run(context: Context, experiment: Experiment, files: RunFiles) -> 
         evidence = run.evidence(run.plan())
         causes = causes_of(run, evidence)
         eased = unhindered(causes, evidence.read.record, outcome)
-        stages = _Stages.of(context, experiment, run)
+        stages = _Stages.of(context, asked, run)
         late = causes.without(settings=True, links=True)
         decided = causes.without(links=True)
         decisions_s = stages.times(stages.enforced, decided)
@@ -112,14 +123,14 @@ def explained_run(context: Context, experiment: Experiment, files: RunFiles) -> 
 class _Stages:
     """How one run is simulated: as its prediction is, or with the classes and the pacing that the testbed has."""
 
-    experiment: Experiment
+    asked: Asked
     policy: str
     ideal: Realism
     enforced: Realism
 
     @staticmethod
-    def of(context: Context, experiment: Experiment, run: RawRun) -> _Stages:
-        realism, calibration = experiment.realism, context.calibration
+    def of(context: Context, asked: Asked, run: RawRun) -> _Stages:
+        realism, calibration = asked.realism, context.calibration
         attempt = None if calibration is None else calibration.of_run(run.outcome.run_index)
         if attempt is not None and realism.burst_s == 0:
             realism = dataclasses.replace(realism, burst_s=attempt.burst_s)
@@ -131,14 +142,14 @@ class _Stages:
             undecided="wait",
             late_s=0.0,
         )
-        return _Stages(experiment, run.outcome.policy, realism, enforced)
+        return _Stages(asked, run.outcome.policy, realism, enforced)
 
     def times(self, realism: Realism, measured: Measured) -> Times:
         """Mean iteration time of every job, with some causes."""
-        jobs = self.experiment.jobs
+        jobs = self.asked.jobs
         with contextlib.closing(policies.load(self.policy)) as policy:
             record = simulate(
-                jobs, self.experiment.network, policy,
-                realism=realism, faults=self.experiment.faults, measured=measured,
+                jobs, self.asked.network, policy,
+                realism=realism, faults=self.asked.faults, measured=measured,
             )  # fmt: skip
         return {job: figures.iteration_s for job, figures in job_figures(run_rows(record, jobs), jobs).items()}

@@ -14,7 +14,7 @@ from echelon.experiment.extent import check_emulation
 from echelon.experiment.schema import Experiment
 from echelon.running import attempts, capacity, place, resuming, simulated, space, worlds
 from echelon.running.accuracy import courses
-from echelon.running.explaining import explain
+from echelon.running.explaining import Asked, explain
 from echelon.running.manifest import manifest, resumed
 from echelon.running.outages import too_late, with_real_outages
 from echelon.running.resuming import Begun
@@ -210,7 +210,7 @@ class _Order:
             if allowed is not self.experiment:
                 self._predict_again(folder, allowed)
             try:
-                explain(folder, allowed)
+                explain(folder, Asked(allowed.jobs, allowed.network, allowed.realism, allowed.faults))
             except EchelonError as error:  # runs are then judged as those that cannot be simulated
                 self.report(Warned(f"{error}; what moved the runs' times is not known"))
         try:

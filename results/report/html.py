@@ -16,6 +16,7 @@ from echelonflow.records.calibration import Calibration
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import Manifest
 from results.analysis.summary import Summary
+from results.report.budget import format_part, unexplained_share
 from results.report.comparison import format_difference, format_ratio, narrowing_lines
 from results.report.printed_column import MISSING, format_seconds, format_share
 from results.report.table import stretched, swapped_parts
@@ -35,6 +36,14 @@ _PICTURES = (
         (
             "Medians over the valid runs with 95 % intervals. The diamond is the fluid simulation's prediction for "
             "the same jobs, network and policy."
+        ),
+    ),
+    (
+        "budget",
+        "Where the time went",
+        (
+            "Iteration time from the ideal to what was measured; to the right what was added to it, magnified. Means over the "
+            "valid runs. Each run was simulated again with what it measured, one cause after the other."
         ),
     ),
     (
@@ -74,6 +83,8 @@ def write_report(folder: RunFolder, manifest: Manifest, calibration: Calibration
     environment.filters["ms"] = lambda value_s: MISSING if value_s is None else f"{value_s * 1e3:.2f}"
     environment.filters["percent"] = lambda value: MISSING if value is None else f"{value:.0%}"
     environment.filters["fine_percent"] = lambda value: MISSING if value is None else f"{value:.2%}"
+    environment.filters["part"] = format_part
+    environment.filters["unexplained"] = lambda budget: format_share(unexplained_share(budget))
     environment.filters["size"] = lambda value: MISSING if value is None else format_size(value)
     environment.filters["rate"] = lambda rate_Bps: format_rate(rate_Bps * 8)
     text = environment.get_template("report.html.j2").render(

@@ -8,6 +8,7 @@ from echelonflow.printable import printable
 from results.analysis.coflows import FIGURES, CoflowResult
 from results.analysis.figures import JobFigures
 from results.analysis.summary import PolicyPart, PolicyResult, Summary
+from results.report.budget import budget_lines
 from results.report.comparison import comparison_lines
 from results.report.printed_column import MISSING, PrintedColumn, format_estimate, format_seconds, format_share, printed
 
@@ -146,6 +147,7 @@ def summary_table(summary: Summary) -> str:
         )
         if summary.stretch != 1:
             lines.append(stretched(summary.stretch))
+        lines += budget_lines(summary.results)
         lines += comparison_lines(summary.comparisons)
         swapped = swapped_parts(summary)
         if swapped:

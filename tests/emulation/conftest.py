@@ -31,7 +31,8 @@ network: {topology: single-switch, hosts: 2, rate: 50 Mbit/s}
 jobs:
   - {name: pipeline, paradigm: pipeline, stages: 2, micro_batches: 3, forward: 400 ms, activation: 800 ms of link}
 policies: [fair, coflow(grouping=group), echelonflow]
-emulation: {limits: {max_link_error: 1}}
+emulation: {limits: {max_link_error: 1, max_moved_iteration: 1, max_moved_exposed: 1, max_unexplained_iteration: 1,
+                     max_unexplained_exposed: 1}}
 """
 
 

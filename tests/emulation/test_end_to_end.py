@@ -48,7 +48,8 @@ network: {topology: single-switch, hosts: 3, rate: 50 Mbit/s}
 jobs:
   - {name: trace, import: {format: coflow-benchmark, files: [coflows.txt]}}
 policies: [fair, coflow]
-emulation: {framework: os-ken, limits: {max_link_error: 1}}
+emulation: {framework: os-ken, limits: {max_link_error: 1, max_moved_iteration: 1, max_moved_exposed: 1, max_unexplained_iteration: 1,
+                     max_unexplained_exposed: 1}}
 """
 
 

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from echelon.running import explaining
 from echelonflow.model import topologies
 from echelonflow.model.addressing import ip_of
 from echelonflow.model.arrangement import staggered
 from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
+from echelonflow.model.measured import Measured, Settings
 from echelonflow.model.network import Network
 from echelonflow.records.agent_log import AgentLog, Computed, Line, Mark, Received, Sent
 from echelonflow.records.assignment import AssignedRun, Assignment, write_assignment
@@ -37,6 +39,7 @@ from echelonflow.records.run_record import DecisionRecord, FlowRecord, RunRecord
 from echelonflow.records.runs import save_runs
 from echelonflow.scheduling import policies
 from simulator.fluid import simulate
+from simulator.realism import Realism
 from traffic.agent.plan import make_plan
 
 ZERO_MONOTONIC_S = 5000.0
@@ -116,6 +119,8 @@ class SyntheticRun:
     """Flows whose second segment is sent twice; the first copy never arrives."""
     log_later_s: float = 0.0
     """By how much the agents' log puts every finish later than the packets do."""
+    settings: Settings = field(default_factory=Settings)
+    """When settings came, and when the ends of flows were noticed."""
 
     def real_ns(self, run_s: float) -> int:
         return round((REALTIME_OF_ZERO_S + run_s) * 1e9)
@@ -156,12 +161,14 @@ class SyntheticRun:
             line = {k: v for k, v in asdict(c).items() if k != "host"}
             lines[c.host].append(Computed(**line))
         for f in self.record.flows:
-            flow = {"job": f.job, "iteration": f.iteration, "flow": f.flow}
+            flow, key = {"job": f.job, "iteration": f.iteration, "flow": f.flow}, (f.job, f.iteration, f.flow)
+            first_s = f.release_s + self.settings.first_s.get(key, 0.0)
+            acked_s = f.finish_s + self.settings.acknowledged_s.get(key, 0.0)
             sent = Sent(
-                **flow, release_s=f.release_s, start_s=f.start_s, acked_s=f.finish_s, sent_bytes=f.sent_bytes,
-                retransmissions=f.retransmissions, marks=(Mark(f.release_s, f.dscp or 0, None),),
+                **flow, release_s=f.release_s, start_s=f.start_s, acked_s=acked_s, sent_bytes=f.sent_bytes,
+                retransmissions=f.retransmissions, marks=(Mark(first_s, f.dscp or 0, None),),
             )  # fmt: skip
-            finish_s = f.finish_s + self.log_later_s
+            finish_s = f.finish_s + self.log_later_s + self.settings.arrival_s.get(key, 0.0)
             received = Received(**flow, first_s=f.start_s, finish_s=finish_s, received_bytes=f.received_bytes)
             lines[f.src_host].append(sent)
             lines[f.dst_host].append(received)
@@ -189,9 +196,22 @@ def fluid_run(jobs: Sequence[Job], network: Network, policy: str, repeat: int = 
     return RunRecord(policy, repeat, [*known.computes], [*known.flows], [*known.decisions], {**known.counters})
 
 
-def synthetic_run(jobs: Sequence[Job], network: Network, policy: str, repeat: int, run_index: int = 0) -> SyntheticRun:
-    """A run that keeps every limit; flow i is marked with class 1 + i % 3, by one decision."""
-    record = fluid_run(jobs, network, policy, repeat)
+def synthetic_run(
+    jobs: Sequence[Job],
+    network: Network,
+    policy: str,
+    repeat: int,
+    run_index: int = 0,
+    measured: Measured | None = None,
+) -> SyntheticRun:
+    """A run that keeps every limit; flow i is marked with class 1 + i % 3, by one decision.
+
+    With what it `measured` it is late by that, as the testbed is that has seven classes.
+    """
+    if measured is None:
+        record = fluid_run(jobs, network, policy, repeat)
+    else:
+        record = simulate(jobs, network, policies.load(policy), repeat, realism=Realism(classes=7), measured=measured)
     flows: list[FlowRecord] = []
     for f in record.flows:
         dscp = 48 - 8 * (int(f.flow[-1]) % 3)
@@ -210,7 +230,14 @@ def synthetic_run(jobs: Sequence[Job], network: Network, policy: str, repeat: in
         load=Load(cpu_busy=0.3, cpu_busy_max=0.5, switch_thread_busy=0.2, switch_thread_busy_max=0.4),
         classes=classes_of(record),
     )  # fmt: skip
-    return SyntheticRun(record, outcome)
+    settings = None if measured is None else measured.settings
+    return SyntheticRun(record, outcome, settings=settings or Settings())
+
+
+def explain_runs(root: Path, network: Network, jobs: Sequence[Job]) -> Path:
+    """Explain the runs of a folder, as the runner does; returns it."""
+    explaining.explain(RunFolder(root), explaining.Asked(jobs, network), processes=1)
+    return root
 
 
 def write_experiment(

@@ -17,7 +17,7 @@ from echelon.running import runner
 from results.analysis.columns import columns_of, to_json
 from results.folder import analyse
 from results.report.table import summary_table
-from tests.unit.synthetic_run import paper_job, paper_network, synthetic_run, write_experiment, write_swap
+from tests.unit.synthetic_run import explain_runs, paper_job, paper_network, synthetic_run, write_experiment, write_swap
 
 PAGE = (columns.DOCS / "columns.md").read_text(encoding="utf-8")
 EXPERIMENTS = columns.DOCS.parent / "experiments"
@@ -35,7 +35,7 @@ def documented(part):
 def emulated(tmp_path_factory):
     network = paper_network()
     jobs = [paper_job(network)]
-    names = ["fair", "echelonflow"]
+    names = ["fifo", "echelonflow"]
     runs = [
         synthetic_run(jobs, network, name, repeat, 2 * repeat + i)
         for repeat in range(2)
@@ -43,6 +43,7 @@ def emulated(tmp_path_factory):
     ]
     root = write_experiment(tmp_path_factory.mktemp("emulated") / "run", network, jobs, names, runs)
     write_swap(root, runs[-1], 2.0, "fair")
+    explain_runs(root, network, jobs)
     return root, analyse(root, pictures=False)
 
 
@@ -93,8 +94,14 @@ def test_tables_of_runs_are_documented(kind, request):
 
 def test_the_table_of_comparisons_is_documented(emulated):
     lines = summary_table(emulated[1]).splitlines()
-    after = lines.index("compared with fair, pair by pair:")
+    after = lines.index("compared with fifo, pair by pair:")
     assert re.split(r"  +", lines[after + 1].strip()) == documented("printed: comparisons")
+
+
+def test_the_table_of_budgets_is_documented(emulated):
+    lines = summary_table(emulated[1]).splitlines()
+    after = lines.index("where the time went:")
+    assert re.split(r"  +", lines[after + 1].strip()) == documented("printed: budgets")
 
 
 def test_the_table_of_swaps_is_documented(emulated):
@@ -118,6 +125,8 @@ def objects(summary):
             yield "summary.json: estimates", result[name]
         if result["predicted"]:
             yield "summary.json: figures", result["predicted"]
+        if result["budget"]:
+            yield "summary.json: budgets", result["budget"]
     for comparison in summary["comparisons"]:
         yield "summary.json: comparisons", comparison
         for name in COMPARED:
@@ -125,6 +134,7 @@ def objects(summary):
     for run in summary["runs"]:
         yield "summary.json: runs", run
         yield from (("summary.json: figures", figures) for figures in run["jobs"].values())
+        yield from (("summary.json: budgets", budget) for budget in run["budgets"].values())
         yield from (("summary.json: parts", part) for part in run["parts"])
         if run["fidelity"]:
             yield "summary.json: fidelity", run["fidelity"]
@@ -140,7 +150,7 @@ def test_every_object_of_the_summaries_is_documented(emulated, fluid, faulty, tr
         for part, found in objects(json.loads((root / "summary.json").read_text())):
             assert list(found) == documented(part), part
             assert not [key for key, value in found.items() if isinstance(value, dict) and key not in
-                        ("iteration_s", "exposed_s", "tardiness_s", "predicted", "jobs", "fidelity", *COMPARED)]  # fmt: skip
+                        ("iteration_s", "exposed_s", "tardiness_s", "predicted", "jobs", "budget", "budgets", "fidelity", *COMPARED)]  # fmt: skip
             seen.add(part)
     assert seen == {part for part in columns.WRITTEN if part.startswith("summary.json")}
 

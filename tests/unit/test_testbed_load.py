@@ -88,3 +88,32 @@ def test_the_busiest_core_counts_though_all_together_are_half_idle():
 
 def test_a_thread_born_between_samples_counts_from_zero():
     assert thread_share(Sample(0.0, 0, 0, 0), Sample(1.0, 1, 0, 2, {5: 0.4})) == pytest.approx(0.4)
+
+
+def test_what_others_take_is_what_ours_does_not():
+    a = Sample(0.0, 0.0, 0.0, 0.0, processes_s=10.0, ours_s={1: 3.0, 2: 1.0})
+    b = Sample(2.0, 3.0, 0.0, 4.0, processes_s=13.0, ours_s={1: 4.0, 3: 0.5})
+    # Of 3 s of all processes 1 s is the first one's and 0.5 s that of one which has begun; 2 has ended.
+    assert load.others_share(a, b) == pytest.approx(1.5 / 4.0)
+
+
+def test_a_process_that_computes_is_seen():
+    before = read_sample()
+    end_s = time.process_time() + 0.1
+    while time.process_time() < end_s:
+        pass
+    after = read_sample()
+    assert after.ours_s[os.getpid()] - before.ours_s[os.getpid()] == pytest.approx(0.1, abs=0.05)
+
+
+def test_a_run_is_told_of_half_a_second_at_a_time():
+    samples = [
+        Sample(10.0, 0.0, 0.0, 0.0, processes_s=0.0),
+        Sample(10.5, 0.4, 0.0, 1.0, processes_s=0.4),
+        Sample(11.0, 1.3, 0.5, 2.0, processes_s=0.7),
+    ]
+    found = summary(samples)
+    assert [(w.begin_s, w.end_s) for w in found.windows] == [(10.0, 10.5), (10.5, 11.0)]
+    assert [w.stolen for w in found.windows] == [0.0, 0.5]
+    assert [w.others for w in found.windows] == pytest.approx([0.4, 0.3])
+    assert found.cpu_others == pytest.approx(0.35)
