@@ -99,6 +99,7 @@ class FlowBooks:
             return
         if len(self._connections) + len(group.flows) > MOST_DECLARED:
             raise InputError(f"group {group.group!r} of job {group.job!r}: more than {MOST_DECLARED:,} flows in all")
+        self.ahead.candidates.check(group)
         connections = {}
         for flow in group.flows:
             connections[_connection(flow)] = (group.job, flow.flow)
@@ -150,11 +151,13 @@ class FlowBooks:
     def progress(self, message: Progress, host: str, now_s: float) -> None:
         """Bytes acknowledged so far; of no account for a flow whose receiver was faster to report its end.
 
-        A connection carries its iterations in turn, so the last one that finished tells which reports are late.
+        A connection carries its iterations in turn, so the last one that finished tells which reports are late. Nor is it
+        of account for one that was decided ahead and whose release was lost: it will be told again.
         """
         self._check_host(message, host, "src_host")
         key = (message.job, message.iteration, message.flow)
-        if key not in self._flows and message.iteration <= self._finished.get((message.job, message.flow), -1):
+        is_over = message.iteration <= self._finished.get((message.job, message.flow), -1)
+        if key not in self._flows and (is_over or self.ahead.has_told(key)):
             return
         self._state.progress(key, message.sent_bytes)
         flow = self._flows[key]

@@ -16,15 +16,17 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from echelonflow.errors import InputError
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.wire.messages import Before, Declare, FlowDeclaration
 
+MOST_NAMED = 4_000_000
+"""Flows that declarations name before others, all of them together."""
 MOST_SETS = 16
 """Of one job: those that come first, by iteration, then offset, then index."""
 MOST_ANSWERS = 4096
 """For one more, the one that was used longest ago is forgotten."""
 
-_NOTHING_BEFORE = Before()
 _Name = tuple[str, str]
 """A flow's job and name."""
 Answer = TypeVar("Answer")
@@ -68,10 +70,19 @@ class Candidates:
         self._followers: dict[tuple[str, int], list[tuple[str, int]]] = {}
         """By job and index of a flow: the flows that it comes before, and how many iterations later."""
         self._ready: dict[FlowKey, None] = {}
+        self._named = 0
+
+    def check(self, group: Declare) -> None:
+        """Raise InputError for a group that names too much; nothing is changed."""
+        if self._named + _named(group) > MOST_NAMED:
+            raise InputError(
+                f"group {group.group!r} of job {group.job!r}: more than {MOST_NAMED:,} flows are named before others in all"
+            )
 
     def declare(self, group: Declare) -> None:
         """Flows of a group become known."""
         job = group.job
+        self._named += _named(group)
         for flow in group.flows:
             self._by_index[job, flow.index] = flow.flow
             if flow.before is None:
@@ -113,6 +124,7 @@ class Candidates:
         self._by_index = {at: name for at, name in self._by_index.items() if at[0] not in jobs}
         self._followers = {at: after for at, after in self._followers.items() if at[0] not in jobs}
         self._ready = {key: None for key in self._ready if key[0] not in jobs}
+        self._named = sum(map(len, self._followers.values()))
 
     def __contains__(self, key: FlowKey) -> bool:
         return key in self._ready
@@ -141,6 +153,11 @@ class Candidates:
                 for index in indices:
                     if (job, index) in self._by_index:
                         yield job, at, self._by_index[job, index]
+
+
+def _named(group: Declare) -> int:
+    lists = (before for flow in group.flows if (before := flow.before) is not None)
+    return sum(len(b.ended) + len(b.released) + len(b.ended_previous) + len(b.released_previous) for b in lists)
 
 
 def _place(entry: tuple[int, float, int, list[FlowKey]]) -> tuple[int, float, int]:
