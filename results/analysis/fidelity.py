@@ -134,9 +134,10 @@ class Fidelity:
     corrected_median_s: float | None = None
     """How long after the release that was in force: median. Computed."""
     start_lag_ahead_median_s: float | None = None
-    """Time from release to first packet of flows that were decided ahead, and not to wait: median. Computed."""
+    """Time from a flow's release until its first byte was handed to TCP, of flows that were decided ahead, and not to wait:
+    median. From the agents' logs."""
     start_lag_ahead_p95_s: float | None = None
-    """The same: 95th percentile. Computed."""
+    """The same: 95th percentile. From the agents' logs."""
     clock_drift: float = field(default=0.0)
     """Seconds that the captures' clock gained on the run's clock per second. From run.json."""
     cpu_stolen: float | None = None
@@ -173,7 +174,7 @@ def measure(
     differences = [abs(p.finish_s - f.finish_s) for f, p in seen if p.finish_s is not None]
     lags = [p.start_s - f.release_s for f, p in seen if p.start_s is not None]
     ahead = [bool(f.ahead) for f in record.flows]
-    lags_ahead = [p.start_s - f.release_s for f, p in seen if f.ahead and not f.held and p.start_s is not None]
+    lags_ahead = [f.start_s - f.release_s for f in record.flows if f.ahead and not f.held]
     decision_ms = [d.total_ms for d in record.decisions if not d.ahead]
     ended = jobs_ended(run.faults, jobs)  # of these only what was finished counts
     living = Asked(tuple(job for job in jobs if job.name not in ended))
