@@ -9,7 +9,9 @@ cd "$(dirname "$0")"
 case "${1:-}" in
     -h | --help) sed -n '2,/^set/{/^set/!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
 esac
-[ $# -gt 0 ] || set -- experiments/pipeline.yaml experiments/gpt2-pipeline.yaml
+# The headline experiments wait a little for a quiet spell of the machine, so that all is done within six minutes still.
+patience=""
+[ $# -gt 0 ] || { patience="--patience=20s"; set -- experiments/pipeline.yaml experiments/gpt2-pipeline.yaml; }
 
 as_root() { if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi; }
 
@@ -59,5 +61,7 @@ else
     esac
     scripts/setup.sh
 fi
-if [ "$(id -u)" -eq 0 ]; then exec .venv/bin/echelon run "$@"; fi
-exec sudo .venv/bin/echelon run "$@"
+# shellcheck disable=SC2086  # no word where it is empty
+if [ "$(id -u)" -eq 0 ]; then exec .venv/bin/echelon run $patience "$@"; fi
+# shellcheck disable=SC2086
+exec sudo .venv/bin/echelon run $patience "$@"

@@ -138,7 +138,7 @@ HEADLINE = "<experiments/pipeline.yaml><experiments/gpt2-pipeline.yaml>"
 
 
 def test_run_emulates_where_it_can(machine):
-    assert machine() == (0, f"setup \n<run>{HEADLINE}", "")
+    assert machine() == (0, f"setup \n<run><--patience=20s>{HEADLINE}", "")
     assert machine("a b.yaml", "--repeat", "2")[1] == "setup \n<run><a b.yaml><--repeat><2>"
 
 
@@ -148,7 +148,8 @@ def test_run_becomes_root_by_sudo(machine):
     )
     assert status == 0
     assert out.endswith(
-        f"as root: .venv/bin/echelon run experiments/pipeline.yaml experiments/gpt2-pipeline.yaml\n<run>{HEADLINE}"
+        "as root: .venv/bin/echelon run --patience=20s experiments/pipeline.yaml experiments/gpt2-pipeline.yaml\n"
+        f"<run><--patience=20s>{HEADLINE}"
     )
 
 
@@ -190,6 +191,10 @@ def test_run_does_as_it_is_told_about_the_backend(machine):
 def test_run_ends_with_the_status_of_the_experiment(machine):
     assert machine(status=3)[0] == 3
     assert machine(status=3, uname="echo Darwin")[0] == 3
+
+
+def test_what_is_simulated_waits_for_nothing(machine):
+    assert machine(uname="echo Darwin")[1].endswith(f"<run><--backend><fluid>{HEADLINE}")
 
 
 @pytest.fixture
