@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from echelon.cli.main import main
 from echelonflow.errors import EXIT_FAILED
 from tests.unit.test_experiments import GOOD, YAML
+
+PIPELINE = str(Path(__file__).parents[2] / "experiments" / "pipeline.yaml")
 
 
 @pytest.fixture
@@ -37,6 +40,13 @@ def test_a_simulated_run_prints_its_table_and_ends_with_0(echelon, experiment, t
         (["bench", "nothing"], "unknown benchmark 'nothing'"),
         (["run"], "no experiment file is given"),
         (["fly"], "No such command"),
+        (["run", PIPELINE, "--attempts", "4"], "--attempts is 4, and 5 runs of each policy are asked for"),
+        (["run", PIPELINE, "--attempts", "0"], "--attempts"),
+        (["run", PIPELINE, "--patience", "10"], "--patience: "),
+        (["run", PIPELINE, "--patience", "soon"], "--patience: "),
+        (["run", PIPELINE, "--backend", "fluid", "--patience", "10m"], "--attempts and --patience are for emulations"),
+        (["run", PIPELINE, "--stretch", "0.5"], "--stretch"),
+        (["run", PIPELINE, "--against", "fare"], "against: 'fare' is none of the policies; did you mean 'fair'?"),
     ],
 )
 def test_bad_input_ends_with_2_and_one_message(echelon, arguments, words):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import shutil
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import pytest
 
 from echelon.experiment import schema
 from echelon.running import resuming, runner, simulated, worlds
+from echelon.running.patience import Patience
 from echelonflow.errors import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -33,6 +35,7 @@ from results.analysis.contradictions import of_experiment
 from results.analysis.summary import RunResult, lacking
 from results.analysis.verdict import judge_completeness
 from testbed import preflight, world
+from testbed.moment import Moment
 from tests.unit.synthetic_run import calibration
 from tests.unit.test_experiments import GOOD, YAML
 from traffic.agent.plan import make_plan
@@ -240,11 +243,12 @@ def emulated(tmp_path, monkeypatch):
     YAML().dump({**GOOD, "policies": ["fair", "fifo"], "repeats": 3}, path)
     experiment, out = schema.load(path), tmp_path / "out"
 
-    def go(again=False, more=0):
+    def go(again=False, more=0, patience_s=None):
         if again:
             code, played.found = runner.resume(resuming.begun(out), quiet, again=more)
         else:
-            code, played.found = runner.run(experiment, out, "emulation", played.hear, again=more)
+            told = played.hear
+            code, played.found = runner.run(experiment, out, "emulation", told, again=more, patience_s=patience_s)
         return code
 
     return played, go, RunFolder(out)
@@ -428,3 +432,25 @@ def test_a_full_disk_between_rounds_costs_no_results(emulated, monkeypatch):
     assert go(more=2) == EXIT_INVALID
     assert any("no run is made again" in reason for reason in played.warned)
     assert folder.seal.exists()
+
+
+TROUBLED = Moment(0.05, 0.01, 0.2, 0.3, 0.0, None)
+
+
+def test_the_machine_is_looked_at_before_each_round_and_what_it_was_like_is_kept(emulated, monkeypatch):
+    played, go, folder = emulated
+    quiet_now = Moment(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    seen = [TROUBLED, quiet_now, quiet_now]
+    patient = functools.partial(Patience, look=lambda: seen.pop(0), sleep=lambda _: None)
+    monkeypatch.setattr("echelon.running.patience.Patience", patient)
+    played.invalid = {"fair-r0"}
+    assert go(more=1, patience_s=600.0) == EXIT_VALID
+    assert seen == []
+    assert "iteration times to" in played.warned[0]
+    assert "0% of the processors stolen" in read_manifest(folder.manifest).machine["looked at before the first run"]
+
+
+def test_who_has_no_patience_has_the_machine_not_looked_at(emulated, monkeypatch):
+    _, go, _ = emulated
+    monkeypatch.setattr("echelon.running.patience.Patience", None)
+    assert go() == EXIT_VALID
