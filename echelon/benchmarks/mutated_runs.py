@@ -37,15 +37,16 @@ PICTURES_EVERY = 40
 MOST_OFF = 0.001
 _TRIES = 3
 TABLES = ("iterations.csv", "groups.csv", "flows.csv", "coflows.csv")
-RAW = ("manifest.json", "assignment.json", "network.json", "calibration.json", "prediction.json", "runs.json",
-       "coflow-runs.json", "seal.json", "raw", "pcap")  # fmt: skip
+RAW = ("manifest.json", "assignment.json", "network.json", "calibration.json", "prediction.json", "budget.json",
+       "runs.json", "coflow-runs.json", "seal.json", "raw", "pcap")  # fmt: skip
 EMULATED = """
 name: damaged
 network: {topology: single-switch, hosts: 2, rate: 10 Mbit/s}
 jobs: [{name: p, paradigm: pipeline, stages: 2, micro_batches: 3, forward: 100 ms, activation: 200 ms of link, iterations: 2}]
 policies: [fair, echelonflow]
 # Load is in no table: a run to be damaged may be made beside other work.
-emulation: {limits: {max_cpu_busy: 1, max_switch_thread_busy: 1, max_link_error: 0.2}}
+emulation: {limits: {max_moved_iteration: 1, max_moved_exposed: 1, max_unexplained_iteration: 0.2,
+                     max_unexplained_exposed: 1, max_link_error: 0.2}}
 """
 FLUID = """
 name: damaged

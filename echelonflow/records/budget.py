@@ -30,6 +30,12 @@ class ExplainedRun(msgspec.Struct, frozen=True, kw_only=True):
     """And with what links carried."""
     failure: str | None = None
 
+    @property
+    def times_s(self) -> list[float]:
+        """All times of all stages."""
+        stages = (self.ideal_s, self.computation_s, self.decisions_s, self.unhindered_s, self.links_s)
+        return [time_s for times in stages for time_s in times.values()]
+
 
 class Budgets(msgspec.Struct, frozen=True):
     """All runs that could be simulated again, by label."""

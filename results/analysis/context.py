@@ -21,7 +21,7 @@ from echelonflow.records.run_record import RunRecord
 from echelonflow.records.runs import load_runs, save_runs
 from echelonflow.records.seal import broken, read_seal
 from results.analysis import contradictions
-from results.analysis.asked import Asked, check_size, checked
+from results.analysis.asked import MOST_S, Asked, check_size, checked, named
 from results.analysis.figures import JobFigures, job_figures
 from results.analysis.limits import Limits
 from results.analysis.rows import IterationRow, RunRows, run_rows
@@ -195,7 +195,12 @@ def _explained(files: RunFolder, wrong: list[str]) -> Mapping[str, ExplainedRun]
     except InputError as error:
         wrong.append(f"cannot be read: {error}")
         return {}
-    return None if budgets is None else budgets.runs
+    if budgets is None:
+        return None
+    strange = [label for label, run in budgets.runs.items() if not all(0 <= s < MOST_S for s in run.times_s)]
+    if strange:
+        wrong.append(f"cannot be read: {files.budget}: tells of times that cannot be in {named(strange)}")
+    return {label: run for label, run in budgets.runs.items() if label not in strange}
 
 
 def _assignment(files: RunFolder, manifest: Manifest, wrong: list[str]) -> Assignment | None:

@@ -32,7 +32,7 @@ def taken_spells(run: RunOutcome) -> list[Spell]:
     zero_s = run.zero_monotonic_s
     return [
         (window.begin_s - zero_s, window.end_s - zero_s)
-        for window in run.load.windows
+        for window in _believable(run.load.windows)
         if window.stolen + window.others >= TAKEN_SHARE or window.busy >= ALL_BUSY_SHARE
     ]
 
@@ -50,7 +50,7 @@ def taken_while_late(run: RunOutcome, late: Iterable[tuple[float, float]]) -> Ta
     """
     if run.load is None or run.zero_monotonic_s is None or not run.load.windows:
         return None
-    windows = run.load.windows
+    windows = _believable(run.load.windows)
     stolen = others = weight = 0.0
     for at_s, late_s in late:
         window = _window_at(windows, at_s + run.zero_monotonic_s)
@@ -59,6 +59,12 @@ def taken_while_late(run: RunOutcome, late: Iterable[tuple[float, float]]) -> Ta
             others += window.others * late_s
             weight += late_s
     return Taken(stolen / weight, others / weight) if weight else None
+
+
+def _believable(windows: Sequence[LoadWindow]) -> list[LoadWindow]:
+    """The windows in order whose shares are shares."""
+    found = [w for w in windows if all(0 <= share <= 1 for share in (w.busy, w.stolen, w.others))]
+    return sorted(found, key=lambda window: window.begin_s)
 
 
 def _window_at(windows: Sequence[LoadWindow], monotonic_s: float) -> LoadWindow | None:

@@ -133,7 +133,15 @@ _RULES = (
 )
 
 
-_SHARES = ("cpu_busy", "cpu_busy_max", "switch_thread_busy", "switch_thread_busy_max", "core_busy")
+_SHARES = (
+    "cpu_busy",
+    "cpu_busy_max",
+    "switch_thread_busy",
+    "switch_thread_busy_max",
+    "core_busy",
+    "cpu_stolen",
+    "cpu_others",
+)
 
 
 def judge(

@@ -7,6 +7,7 @@ import dataclasses
 import msgspec
 import pytest
 
+from echelon.running import explaining
 from echelonflow.model.measured import Measured, Settings
 from echelonflow.records.budget import Budgets, ExplainedRun, read_budgets, write_budgets
 from echelonflow.records.calibration import write_calibration
@@ -209,6 +210,26 @@ def test_what_is_explained_is_not_explained_again(tmp_path, monkeypatch):
     monkeypatch.setattr("echelon.running.explaining.explained_run", None)
     explain_runs(root, NETWORK, [paper_job(NETWORK)])
     assert RunFolder(root).budget.read_bytes() == before
+
+
+def test_several_processes_find_what_one_does(tmp_path):
+    root = folder(tmp_path / "run", LATE)
+    path = RunFolder(root).budget
+    before = path.read_bytes()
+    path.unlink()
+    explaining.explain(RunFolder(root), explaining.Asked([paper_job(NETWORK)], NETWORK), processes=2)
+    assert path.read_bytes() == before
+
+
+def test_times_that_cannot_be_explain_nothing(tmp_path):
+    root = folder(tmp_path / "run", Measured(settings=Settings()))
+    path = RunFolder(root).budget
+    known = read_budgets(path).runs
+    strange = msgspec.structs.replace(known["fifo-r0"], links_s={"pipeline": 1e308})
+    write_budgets(path, Budgets({**known, "fifo-r0": strange}))
+    summary = analysed(root)
+    assert any("tells of times that cannot be in fifo-r0" in reason for reason in summary.reasons)
+    assert [run.valid for run in summary.runs] == [False, True]
 
 
 def test_a_policy_that_fails_in_the_simulation_is_named(tmp_path):

@@ -75,3 +75,7 @@ def test_where_others_had_the_machine_all_the_time_usual_is_the_fastest_quarter(
     causes = Measured(settings=Settings(first_s=first_s(0.002, 0.01, 0.02, 0.03, 0.04)))
     eased = unhindered(causes, flows(0.1, 0.2, 0.3, 0.4, 0.5), outcome(STOLEN))
     assert eased.settings.first_s == first_s(0.002, *[0.01] * 4)
+
+
+def test_shares_that_are_none_say_nothing():
+    assert taken_spells(outcome((1e300, 1e300, 1e300), (0.5, -1.0, 3.0))) == []
