@@ -48,20 +48,25 @@ SLOW = ("s1", "h2")
 NETWORK = {"topology": "single-switch", "hosts": 4, "rate": "40 Mbit/s"}
 JOBS = (
     {
-        "name": "job", "paradigm": "pipeline-1f1b", "stages": 3, "micro_batches": 4, "forward": "100 ms",
-        "backward": "100 ms", "activation": "150 ms of link", "iterations": 2, "placement": ["h1", "h2", "h3"],
+        "name": "job", "paradigm": "pipeline-1f1b", "stages": 3, "micro_batches": 3, "forward": "150 ms",
+        "backward": "150 ms", "activation": "200 ms of link", "iterations": 2, "placement": ["h1", "h2", "h3"],
     },
     {
-        "name": "rival", "paradigm": "pipeline", "stages": 2, "micro_batches": 6, "forward": "100 ms",
-        "activation": "250 ms of link", "iterations": 2, "placement": ["h4", "h2"],
+        "name": "rival", "paradigm": "data-parallel", "ranks": 2, "layers": 2, "forward": "300 ms", "backward": "300 ms",
+        "parameter": "600 ms of link", "iterations": 2, "placement": ["h4", "h2"],
     },
 )  # fmt: skip
-"""Links carry both directions at once. Without marks, iterations of the first job take half as long again."""
+"""Links carry both directions at once, and without marks iterations of the first job take a fifth longer.
 
-_LOAD = ("busy", "late", "stolen", "taken away", "processor")
-_LINK = ("link", "carried", "calibrat", "rate")
+Few flows wait at a time. Where many starve for seconds, what they send twice is 3 % of all bytes, which nothing explains.
+"""
+
+_LOAD = ("busy", "late ", "late:", "processors")
+_LINK = ("link",)
 _MARK = ("mark", "class")
 _CAPTURE = ("captur", "packet", "bytes")
+_MOVED, _UNEXPLAINED = "the machine moved iterations", "that the measured causes explain"
+"""How reasons by effect begin, and what others of them say."""
 _CLOCK = ("clock", "apart by log", "contradict", "before it was released", "before they had left")
 
 
@@ -211,7 +216,7 @@ def figures(judged: Mapping[str, Sequence[RunResult]], usual: Usual) -> list[Fig
             continue
         fault = FAULTS[name]
         counted = [run for run in runs if fault.always or usual.too_far(run)]
-        caught = [run for run in counted if _fits(run, fault)]
+        caught = [run for run in counted if _fits(run, fault, usual)]
         caught_all, of_all = caught_all + len(caught), of_all + len(counted)
         ok = None if runs and not counted else bool(runs) and len(caught) == len(counted)
         what = f"{name}: caught" if fault.always else f"{name}: caught of the runs that it moved"
@@ -239,9 +244,21 @@ def _of_clean(runs: Sequence[RunResult], usual: Usual) -> Iterator[Figure]:
     )
 
 
-def _fits(run: RunResult, fault: Fault) -> bool:
-    """Whether a run is invalid by a reason that speaks of the fault."""
-    return any(word in reason.lower() for reason in run.reasons for word in fault.words)
+def _fits(run: RunResult, fault: Fault, usual: Usual) -> bool:
+    """Whether a run is invalid by a reason that speaks of the fault.
+
+    Where a fault moved it, that its time is not explained will do: that is what a verdict by effect is for.
+    """
+    if usual.too_far(run) and any(_UNEXPLAINED in reason for reason in run.reasons):
+        return True
+    return any(word in _gist(reason) for reason in run.reasons for word in fault.words)
+
+
+def _gist(reason: str) -> str:
+    """What a reason is about: of the causes that moved a run, it is the first, which is the largest."""
+    if reason.startswith(_MOVED):
+        reason = reason.partition(": ")[2].partition(";")[0]
+    return reason.lower()
 
 
 def _told(runs: Sequence[RunResult], counted: Sequence[RunResult], usual: Usual) -> str:

@@ -59,6 +59,22 @@ def test_a_fault_must_be_caught_by_a_reason_of_its_kind():
     assert named(figures({"slow-link-after": []}, USUAL), "slow-link-after").ok is False
 
 
+MOVED = "the machine moved iterations of job job by 4.0% (limit 2%): {}; {}; end other work"
+LINKS, LATE = "link rates +80.0 ms (link s1->h2 carried 90%)", "late computations +1.0 ms (5.0 ms late or more)"
+
+
+@pytest.mark.parametrize(("causes", "fits"), [((LINKS, LATE), True), ((LATE, LINKS), False)])
+def test_of_the_causes_that_moved_a_run_the_largest_counts(causes, fits):
+    found = figures({"slow-link-after": [run_of(2.2, MOVED.format(*causes))]}, USUAL)
+    assert named(found, "slow-link-after").ok is fits
+
+
+def test_what_moved_a_run_and_is_not_explained_is_caught():
+    unexplained = "iterations of job job took 2.200 s, +10.0% off the 2.000 s that the measured causes explain"
+    assert figures({"marks-stripped": [run_of(2.2, unexplained)]}, USUAL)[0].ok is True
+    assert figures({"marks-stripped": [run_of(2.0, unexplained)]}, USUAL)[0].ok is False
+
+
 def test_what_need_not_harm_must_be_caught_where_it_did():
     loops = [run_of(2.0), run_of(2.2, "the processors were busy"), run_of(2.0, "the processors were busy")]
     (busy, _) = figures({"busy-loop": loops}, USUAL)
