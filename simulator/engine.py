@@ -51,6 +51,19 @@ class Source(Protocol):
         """What the policy sees, and the row of `flows` that each of its rows is (None: the same rows)."""
 
 
+class Ahead(Protocol):
+    """Decides for flows before they are released (`simulator.ahead`)."""
+
+    def decide(self, flows: Flows, now_s: float) -> None:
+        """Decide for flows that can be released next, beside those in flight."""
+
+    def start(self, flows: Flows, handle: Ints) -> None:
+        """Let flows that are released now start by what was decided."""
+
+    def forget(self) -> None:
+        """What was decided ahead counts no more."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Decision:
     """A decision on its way, or a part of it: the flows called `handle` are to have these rates and classes."""
@@ -85,6 +98,7 @@ class Engine:
         realism: Realism,
         faults: FaultsInForce | None = None,
         replayed: Replayed | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
         self.now_s = 0.0
         self.events = 0
@@ -92,7 +106,8 @@ class Engine:
         self._source = source
         self._policy = policy
         self._realism = realism
-        self._classes = realism.classes if realism.folds(policy.enforcer) else None
+        self._classes = realism.classes_for(policy.enforcer)
+        self._ahead = ahead
         self._faults = faults
         faithful = faults is None or not faults.limits_enforcement
         self._replayed = replayed
@@ -144,6 +159,7 @@ class Engine:
         self._guard(only_expired=expired and not changed)
         if changed or expired:
             self._decide()
+            self._decide_ahead()
         took_effect = self._enact()
         if not self._ideal and (changed or took_effect or struck):
             self._share()
@@ -183,6 +199,8 @@ class Engine:
         if len(handle):
             self._flows.move_to(self.now_s)
             self._flows.add(handle, size_bytes)
+            if self._ahead is not None:
+                self._ahead.start(self._flows, handle)
         return len(handle) > 0
 
     def _decide(self) -> None:
@@ -212,6 +230,14 @@ class Engine:
         else:
             decision = _Decision(flows.handle, rates, served_class)
             self._send(self.now_s + self._realism.decision_latency_s, decision)
+
+    def _decide_ahead(self) -> None:
+        if self._ahead is None:
+            return
+        if self._faults is None or self._faults.controller:
+            self._ahead.decide(self._flows, self.now_s)
+        else:
+            self._ahead.forget()
 
     def _tell_changes(self, replayed: Replayed, rates: Floats, served_class: Ints) -> None:
         """Send each flow what has changed for it, to be in force when the run that is repeated had it in force."""
@@ -249,13 +275,16 @@ class Engine:
             self._share_what_is_carried()
             return
         undecided = np.isnan(flows.allowed_Bps)  # one that is held back is decided, and waits
-        wait = self._realism.undecided == "wait"
-        if self._classes is None and (wait or not undecided.any()):
+        wait = self._realism.undecided != "last-class"
+        if self._classes is None and self._ahead is None and (wait or not undecided.any()):
             self._set_rates(np.where(undecided, 0.0, flows.allowed_Bps))
             return
         snapshot, rows = self._source.snapshot(flows, self.now_s)
         order = np.arange(len(flows)) if rows is None else rows
-        if self._classes is not None:
+        if self._classes is None and self._ahead is not None:
+            # What starts ahead and what is still to make room for it may be more than a link carries.
+            rates = within(snapshot, np.nan_to_num(flows.allowed_Bps[order]), snapshot.capacity_Bps)
+        elif self._classes is not None:
             traffic_class = flows.traffic_class if wait else np.where(undecided, self._classes - 1, flows.traffic_class)
             rates = shared_by_class(snapshot, traffic_class[order])
         else:

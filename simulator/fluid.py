@@ -14,6 +14,7 @@ from echelonflow.model.measured import Measured
 from echelonflow.model.network import Network
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling.policies import Policy
+from simulator.ahead import DecidedAhead
 from simulator.engine import Engine, Replayed
 from simulator.faults import FaultsInForce, with_classes
 from simulator.realism import EXACT, Realism
@@ -39,11 +40,13 @@ def simulate(
     simulation is of that run, as far as the causes in it go.
     """
     record = RunRecord(policy.name, repeat)
-    source = TrainingJobs(jobs, network, record, realism.late_s, faults, measured)
+    realism, is_ahead = with_classes(realism, faults), realism.undecided == "ahead" and not policy.isolated
+    source = TrainingJobs(jobs, network, record, realism.late_s, faults, measured, ahead=is_ahead)
+    ahead = DecidedAhead(source, policy, realism.classes_for(policy.enforcer)) if is_ahead else None
     carried_Bps = None if measured is None else measured.carried_Bps
     in_force = FaultsInForce(faults, network, source, carried_Bps) if faults else None
     replayed = None if measured is None or measured.obeys_at_once else Replayed(source.in_force_s, carried_Bps)
-    Engine(source, policy, with_classes(realism, faults), in_force, replayed).run(on_progress)
+    Engine(source, policy, realism, in_force, replayed, ahead).run(on_progress)
     source.check_done()
     record.counters.update(policy.counters())
     return record

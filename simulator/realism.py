@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from echelonflow.scheduling.snapshot import Snapshot
 
 MAX_CLASSES = 8
 
+Undecided = Literal["wait", "ahead", "last-class"]
+UNDECIDED_FLOWS: tuple[Undecided, ...] = get_args(Undecided)
+"""What becomes of a flow that is released before a decision on it has taken effect."""
 Enforcer = Literal["auto", "priority", "rate"]
 
 
@@ -28,8 +31,8 @@ class Realism:
     enforced by `priority` is folded into them as the controller does it. Then there is strict priority between them and
     fair sharing within one, whatever rates the policy wants. One that is enforced by `rate` gets its rates.
     `enforcer="auto"` is the policy's own. A decision takes effect `decision_latency_s` after the snapshot it was made
-    of. A flow that no decision has reached yet waits, as the testbed's agents let it, or with `undecided="last-class"`
-    takes what all others leave. Computations of training jobs end later than they would by an exponential time of mean
+    of. A flow that no decision has reached yet waits, or with `undecided="last-class"` takes what all others leave. With
+    "ahead" it starts by what was decided before its release (`simulator.ahead`), as in the testbed. Computations of training jobs end later than they would by an exponential time of mean
     `late_s`, drawn anew in every repeat. After an idle spell a link passes up to `burst_s` of its capacity at once
     (`simulator.bursts`), as the testbed's links do by 2 to 20 ms. A flow ends by so much sooner, at most, for each
     spell in which its whole path was idle. Raises InputError for values out of range.
@@ -38,7 +41,7 @@ class Realism:
     classes: int | None = None
     decision_latency_s: float = 0.0
     enforcer: Enforcer = "auto"
-    undecided: Literal["wait", "last-class"] = "wait"
+    undecided: Undecided = "wait"
     late_s: float = 0.0
     burst_s: float = 0.0
 
@@ -53,13 +56,17 @@ class Realism:
             raise InputError(f"burst is {self.burst_s} s; it is finite and not negative")
         if self.enforcer not in {"auto", "priority", "rate"}:
             raise InputError(f"enforcer is {self.enforcer!r}; it must be auto, priority or rate")
-        if self.undecided not in {"wait", "last-class"}:
-            raise InputError(f"undecided is {self.undecided!r}; it must be wait or last-class")
+        if self.undecided not in UNDECIDED_FLOWS:
+            raise InputError(f"undecided is {self.undecided!r}; it must be one of {', '.join(UNDECIDED_FLOWS)}")
 
     def folds(self, policy_enforcer: str) -> bool:
         """Whether a policy with this enforcer has its order folded into classes."""
         enforcer = policy_enforcer if self.enforcer == "auto" else self.enforcer
         return self.classes is not None and enforcer == "priority"
+
+    def classes_for(self, policy_enforcer: str) -> int | None:
+        """The classes into which the order of a policy with this enforcer is folded; None where it is not."""
+        return self.classes if self.folds(policy_enforcer) else None
 
 
 EXACT = Realism()

@@ -19,6 +19,7 @@ from echelonflow.model.measured import Measured
 from echelonflow.model.network import Network
 from echelonflow.model.progress import JobProgress, StepKey
 from echelonflow.records.run_record import ComputeRecord, FlowRecord, RunRecord
+from echelonflow.scheduling.ahead import Candidates
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.scheduling.state import SchedulerState
 from echelonflow.wire.declare import declarations
@@ -48,7 +49,8 @@ class TrainingJobs:
     """All iterations of some jobs. Writes what happens into a run record.
 
     Computations end later by an exponential time of mean `late_s`; its draws follow from the record's repeat. Where a run
-    has `measured` what was late, the same steps are late here by as much.
+    has `measured` what was late, the same steps are late here by as much. Only with `ahead` is it found out which flows
+    can be released next (`candidates`).
     """
 
     def __init__(
@@ -59,7 +61,10 @@ class TrainingJobs:
         late_s: float = 0.0,
         faults: Sequence[Fault] = (),
         measured: Measured | None = None,
+        *,
+        ahead: bool = False,
     ) -> None:
+        self.candidates = Candidates()
         self._jobs = list(jobs)
         self._measured = measured or Measured()
         self._begin_s: dict[tuple[int, StepKey], float] = {}
@@ -74,8 +79,9 @@ class TrainingJobs:
         self._late_s = late_s
         self._draw = random.Random(record.repeat)
         declared: dict[tuple[str, str], tuple[FlowDeclaration, str, str]] = {}
-        for group in declarations(jobs):
+        for group in declarations(jobs, ahead=ahead):
             self._state.declare(group)
+            self.candidates.declare(group)
             declared.update({(group.job, flow.flow): (flow, group.group, group.kind) for flow in group.flows})
         self._steps = [{step.name: _step(job, step, declared) for step in job.dag.steps} for job in jobs]
         self._calendar: list[tuple[float, int, int, StepKey, float]] = []
@@ -141,8 +147,16 @@ class TrainingJobs:
         return snapshot, np.searchsorted(flows.handle, self._handle[self._state.slots])
 
     def connections(self, handle: Ints) -> Sequence[Hashable]:
-        keys = (self._in_flight[h][1] for h in handle.tolist())
-        return [(job, name) for job, _, name in keys]
+        return [(job, name) for job, _, name in self.keys(handle)]
+
+    def keys(self, handle: Ints) -> list[FlowKey]:
+        """What flows in flight are."""
+        return [self._in_flight[h][1] for h in handle.tolist()]
+
+    @property
+    def state(self) -> SchedulerState:
+        """What is known of all flows; bytes sent are as of the last snapshot."""
+        return self._state
 
     def end_jobs(self, host: str) -> Ints:
         struck = {i for i, job in enumerate(self._jobs) if host in job.placement and not self._progress[i].done}
@@ -156,6 +170,7 @@ class TrainingJobs:
         self._released = [entry for entry in self._released if entry[0] in self._in_flight]
         for i in struck:
             self._state.withdraw(self._jobs[i].name)
+        self.candidates.withdraw({self._jobs[i].name for i in struck})
         return np.array(gone, np.int64)
 
     def check_done(self) -> None:
@@ -235,6 +250,7 @@ class TrainingJobs:
 
     def _release(self, i: int, key: FlowKey, size_bytes: int, now_s: float) -> None:
         slot = self._state.release(key, now_s)
+        self.candidates.release(key, self._flow(i, key[2])[0].index)
         self._slot = _set(self._slot, self._handles, slot)
         self._handle = _set(self._handle, slot, self._handles)
         self._released.append((self._handles, float(size_bytes)))

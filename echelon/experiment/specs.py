@@ -14,7 +14,7 @@ from echelonflow.bounds import LEAST_FACTOR, MOST_FACTOR, MOST_ITERATIONS, MOST_
 from echelonflow.errors import about
 from echelonflow.model.units import parse_duration_s
 from echelonflow.wire.messages import Decisions
-from simulator.realism import MAX_CLASSES, Realism
+from simulator.realism import MAX_CLASSES, UNDECIDED_FLOWS, Realism, Undecided
 
 Enforcer = Literal["auto", "priority", "rate"]
 MOST_FAULTS = 100
@@ -129,7 +129,7 @@ class FluidSpec(_Spec):
     classes: int | None = said(f"a whole number from 1 to {MAX_CLASSES}", 7, None, ge=1, le=MAX_CLASSES)
     decision_latency: str = said(_DURATION, "5 ms", "0 s")
     enforcer: Enforcer = said("one of auto, priority, rate", "auto", "auto")
-    undecided: Literal["wait", "last-class"] = said("one of wait, last-class", "wait", "wait")
+    undecided: Undecided = said(f"one of {', '.join(UNDECIDED_FLOWS)}", "wait", "wait")
     burst: str = said(_DURATION, "2 ms", "0 s")
 
     def realism(self) -> Realism:

@@ -27,7 +27,10 @@ def driven(name, policy, decisions="ahead"):
 
 
 @pytest.mark.parametrize("policy", ["fair", "coflow(grouping=group)", "coflow(grouping=collective)", "echelonflow"])
-@pytest.mark.parametrize("name", ["pipeline.yaml", "gpt2-pipeline.yaml", "paradigms/data-parallel.yaml"])
+@pytest.mark.parametrize(
+    "name",
+    ["pipeline.yaml", "gpt2-pipeline.yaml", pytest.param("paradigms/data-parallel.yaml", marks=pytest.mark.slow)],
+)
 def test_flows_are_decided_ahead_and_little_is_said(name, policy):
     found = driven(name, policy)
     flows = found.flows.total()
@@ -40,3 +43,27 @@ def test_nothing_is_decided_ahead_where_that_is_not_wanted():
     found = driven("gpt2-pipeline.yaml", "echelonflow", "wait")
     assert found.share() == 0
     assert (found.questions, found.spare, found.told) == (0, 0, 0)
+
+
+def iteration_s(name, policy, **realism):
+    experiment = schema.load(EXPERIMENTS / name)
+    jobs = [dataclasses.replace(job, iterations=ITERATIONS) for job in experiment.jobs]
+    record = simulate(jobs, experiment.network, policies.load(policy), realism=Realism(classes=7, **realism))
+    return record.end_s / ITERATIONS
+
+
+@pytest.mark.parametrize("policy", ["fair", "coflow(grouping=collective)", "echelonflow"])
+@pytest.mark.parametrize("name", ["gpt2-pipeline.yaml", "paradigms/pipeline-1f1b.yaml"])
+def test_a_simulation_in_which_flows_are_decided_ahead_is_nearer_to_one_without_latency(name, policy):
+    at_once = iteration_s(name, policy)
+    wait = iteration_s(name, policy, decision_latency_s=0.005)
+    ahead = iteration_s(name, policy, decision_latency_s=0.005, undecided="ahead")
+    assert at_once < wait
+    # What has to wait for others to end is decided when they have: that takes as long as ever.
+    assert abs(ahead - at_once) < 0.75 * (wait - at_once)
+
+
+@pytest.mark.parametrize("policy", ["fair", "echelonflow"])
+def test_decided_ahead_is_the_same_where_decisions_take_no_time(policy):
+    at_once, ahead = (iteration_s("gpt2-pipeline.yaml", policy, undecided=mode) for mode in ("wait", "ahead"))
+    assert ahead == pytest.approx(at_once, rel=1e-9)

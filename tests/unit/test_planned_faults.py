@@ -280,7 +280,7 @@ class TestStruckRun:
         parts = SimpleNamespace(
             controller_away=False,
             jobs=(job,),
-            assignment=SimpleNamespace(faults=(Crash(at_s=1.0, host=host),)),
+            assignment=SimpleNamespace(faults=(Crash(at_s=1.0, host=host),), decisions="wait"),
             net=SimpleNamespace(network=paper_network()),
             line=SimpleNamespace(send=lambda message: asked.append(("say", message))),
             kill_controller=lambda: asked.append(("kill", "controller")),
