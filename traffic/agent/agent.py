@@ -200,6 +200,7 @@ class Agent:
     def _next_tick_s(self) -> float:
         now_s = self._clock()
         tick_s = min(self._progress_due_s, self._client.next_due_s, self._ends.next_s)
+        tick_s = min([tick_s, *(flow.next_piece_s for flow in self._active.values())])
         awaiting_s = [flow.poll_s for flow in self._active.values() if flow.awaits_acknowledgement]
         if awaiting_s:
             tick_s = min(tick_s, now_s + min(awaiting_s))
@@ -276,6 +277,8 @@ class Agent:
             self._end_job(job)
         progress_due = now_s >= self._progress_due_s
         for flow in list(self._active.values()):
+            if flow.next_piece_s <= now_s:
+                self._write(flow)
             if flow.awaits_acknowledgement or progress_due:
                 flow.poll(now_s)
         if progress_due:

@@ -6,8 +6,8 @@ acknowledged to the end, so that a mark always belongs to one iteration.
 How a decision acts at once: a small send buffer bounds what is in flight, which nobody can recall, and
 TCP_NOTSENT_LOWAT what has not left yet. So there is little that drains after a pause. What does leave bears the new
 mark, since the DSCP is written when a segment is sent. Equal small buffers are also what makes the flows of one host
-share its link fairly (`traffic.agent.plan.send_buffer_bytes`). Rate 0 is a pause: nothing is written, and the pacing
-rate stays, because a very low one arms a timer that outlives the next change.
+share its link fairly (`traffic.agent.plan.send_buffer_bytes`). Rate 0 is a pause: nothing is written. TCP is never told
+to pace slowly, because that arms a timer that outlives the next change: `SLOW_PIECE_S`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,13 @@ PIECES_PER_WAKE = 4
 NOT_SENT_LOW_BYTES = 1 << 14
 MOST_AHEAD = 4
 """Iterations of a flow for which decisions ahead of time are kept: the latest."""
+SLOW_PIECE_BYTES = 2 * 1460
+SLOW_PIECE_S = 0.003
+"""A rate at which two segments take longer than this is kept here, by handing TCP so much at a time.
+
+TCP plans each segment by the rate in force when the one before left, and keeps to that plan whatever is decided since.
+A flow that others had left 139 kB/s for 3 ms stood still for 60 ms more when the whole link was its own.
+"""
 ACK_POLL_S = 0.002
 """How often the end of a flow is looked for once its last byte is written, where the kernel does not announce it."""
 ACK_ANNOUNCED_POLL_S = 0.02
@@ -43,6 +50,7 @@ ACK_ANNOUNCED_POLL_S = 0.02
 _PIECE = memoryview(bytes(PIECE_BYTES))
 _TCP_NOTSENT_LOWAT = 25
 _SO_MAX_PACING_RATE = 47
+_SIOCOUTQNSD = 0x894B
 _UNLIMITED_BPS = (1 << 64) - 1
 _TOTAL_RETRANSMISSIONS = struct.Struct("=100xI")
 """tcpi_total_retrans within struct tcp_info."""
@@ -94,6 +102,10 @@ class OutgoingFlow:
         self._retransmissions_before = 0
         self._dscp: int | None = None
         self._rate_Bps: float | None = None
+        self._slow_Bps: float | None = None
+        """The rate that is kept by writing little at a time; None where TCP paces, or nothing does."""
+        self._due_s = 0.0
+        """When the next piece is due at that rate."""
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
@@ -111,6 +123,15 @@ class OutgoingFlow:
     @property
     def wants_write(self) -> bool:
         """Whether bytes may be handed to TCP as soon as it takes them."""
+        return self._slow_Bps is None and self._may_send
+
+    @property
+    def next_piece_s(self) -> float:
+        """When to `write` next, where little at a time is written; else infinite."""
+        return math.inf if self._slow_Bps is None or not self._may_send else self._due_s
+
+    @property
+    def _may_send(self) -> bool:
         flow = self.active
         return (
             flow is not None
@@ -225,27 +246,44 @@ class OutgoingFlow:
     def write(self, now_s: float) -> None:
         """Hand TCP what it takes now (RunError if the receiver is gone)."""
         flow = self.active
-        if flow is None or not self.wants_write:
+        if flow is None or not self._may_send:
             return
-        size = self.declaration.size_bytes
+        if self._slow_Bps is not None:
+            self._write_slowly(flow, self._slow_Bps, now_s)
+            return
+        for _ in range(PIECES_PER_WAKE):
+            if self._hand_over(flow, PIECE_BYTES, now_s) < PIECE_BYTES:  # the socket is full, or this was the end
+                return
+
+    def _write_slowly(self, flow: SentFlow, rate_Bps: float, now_s: float) -> None:
+        """Hand TCP what is due by now; what was missed counts for one piece at most, so that no burst makes up for it."""
+        piece_s = SLOW_PIECE_BYTES / rate_Bps
+        self._due_s = max(self._due_s, now_s - piece_s)
+        while self._due_s <= now_s and self._may_send:
+            if not self._hand_over(flow, SLOW_PIECE_BYTES, now_s):
+                self._due_s = now_s + piece_s
+                return
+            self._due_s += piece_s
+
+    def _hand_over(self, flow: SentFlow, most_bytes: int, now_s: float) -> int:
+        """Hand TCP the next bytes of a flow; returns how many it took (RunError if the receiver is gone)."""
+        left = self.declaration.size_bytes - flow.written_bytes
         try:
-            for _ in range(PIECES_PER_WAKE):
-                left = size - flow.written_bytes
+            if left <= most_bytes:
+                sent = send_last(self._connection, _PIECE[:left])
+            else:
                 # More follows: without this hint every write ends in a short segment. TCP keeps as many segments of
                 # each flow in the host's queue, so a flow with short ones gets less than its share.
-                if left > PIECE_BYTES:
-                    sent = self._connection.send(_PIECE, socket.MSG_MORE)
-                else:
-                    sent = send_last(self._connection, _PIECE[:left])
-                if flow.start_s is None:
-                    flow.start_s = now_s
-                flow.written_bytes += sent
-                if sent < PIECE_BYTES:  # the socket is full, or this was the end
-                    return
+                more = socket.MSG_MORE if most_bytes == PIECE_BYTES else 0
+                sent = self._connection.send(_PIECE[:most_bytes], more)
         except (BlockingIOError, InterruptedError):
-            return
+            return 0
         except OSError as error:
             raise self._lost(error) from None
+        if flow.start_s is None:
+            flow.start_s = now_s
+        flow.written_bytes += sent
+        return sent
 
     def acknowledged_bytes(self) -> int:
         """Bytes of the active iteration that the receiver's TCP has acknowledged (0 if there is none)."""
@@ -293,11 +331,24 @@ class OutgoingFlow:
             self._connection.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, setting.dscp << 2)
             self._dscp = setting.dscp
         rate = setting.rate_Bps
+        if rate and rate * SLOW_PIECE_S < SLOW_PIECE_BYTES:
+            if self._slow_Bps is None:  # what waits in the socket leaves first, and counts
+                self._due_s = now_s + self._unsent_bytes() / rate
+            else:
+                self._due_s = min(self._due_s, now_s + SLOW_PIECE_BYTES / rate)
+            self._slow_Bps = rate
+            flow.marks.append((now_s, setting.dscp, rate))
+            return
+        self._slow_Bps = None
         if rate not in (0, self._rate_Bps):
             pace = _UNLIMITED_BPS if rate is None or math.isinf(rate) else max(round(rate), 1)
             self._connection.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("@Q", pace))
             self._rate_Bps = rate
         flow.marks.append((now_s, setting.dscp, rate))
+
+    def _unsent_bytes(self) -> int:
+        """Bytes that TCP has taken and not sent yet."""
+        return int(struct.unpack("i", fcntl.ioctl(self._connection, _SIOCOUTQNSD, b"\0\0\0\0"))[0])
 
     def _total_retransmissions(self) -> int:
         info = self._connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TOTAL_RETRANSMISSIONS.size)
