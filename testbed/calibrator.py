@@ -1,7 +1,7 @@
 """Keeps an emulated network true to its declaration: chooses bursts, measures, and tries again when links are off.
 
 A machine that is shared has bad minutes. They are waited for, within reason, and with longer bursts where links carry
-too little. Runs that are made in spite of a bad calibration do not count, the others do.
+too little. Runs that are made in spite of a bad calibration count where it moves their times by little.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Calibrator:
             self._sleep(wait_s)
             self._attempt(first_run=first_run, choose_burst=True)
         if self._off():
-            self._tell(f"{self._off()}; runs do not count until links are measured well")
+            self._tell(f"{self._off()}; runs count where that moves their times by little")
 
     def before_run(self, run_index: int) -> None:
         """Measure the links again if they were off when last measured."""

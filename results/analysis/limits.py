@@ -28,7 +28,7 @@ class Limits:
     """The same of exposed communication."""
     max_link_error: float = 0.03
     """Calibrated payload rate off its declaration: beyond this every transfer time is wrong by as much, which is
-    the accuracy that results are to have."""
+    the accuracy that results are to have. Links that are off are measured again, whatever their effect."""
     max_carried_error: float = 0.1
     """What a link carried while flows waited for it, off its declaration, either way. Valid runs were 1 % off, on a busy
     machine too; a link that slowed down after it was calibrated is off by as much as it slowed down."""
