@@ -3,7 +3,9 @@
 algbw = S / t, where S is the buffer that nccl-tests name (traffic/workloads/collectives.py). busbw = algbw times 2 (n -
 1) / n for an all-reduce, and times (n - 1) / n for the others. So whatever the collective, busbw is at best the rate of
 a link. Time t runs from the moment at which the first rank is ready to the last byte's arrival, by packets: decisions
-and TCP's start are in it.
+and TCP's start are in it. So are acknowledgements: every host here sends as much as it receives, and the
+acknowledgements of what it receives take a share of the link that it sends by. What is left is the most that any
+transport with acknowledgements can reach. It is told with the figures.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import json
 import statistics
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +25,9 @@ from echelon.experiment.schema import Experiment
 from echelonflow.errors import RunError
 from echelonflow.model import topologies
 from echelonflow.model.dag import JobDag, to_dict
+from echelonflow.records.folder import RunFolder
+from echelonflow.records.outcome import Classes, read_outcome
+from echelonflow.wire.classes import CONTROL_CLASS
 from results.analysis.statistics import Estimate, estimate
 from traffic.workloads.collectives import Algorithm, Collective
 from traffic.workloads.dag_builder import DagBuilder
@@ -90,7 +95,26 @@ def run(repeat: int, say: Say, execute: Callable[[Experiment, Say], Path] = emul
                 share > LEAST_SHARE if case.must else None,
             )
         )
-    return [*figures, validity(root)]
+    return [*figures, *_acknowledgements(root), validity(root)]
+
+
+def _acknowledgements(root: Path) -> list[Figure]:
+    """What acknowledgements took of the links, as queues counted it; nothing of runs without queues (simulated ones)."""
+    counted = [read_outcome(run.outcome).classes for run in RunFolder(root).runs()]
+    share = acknowledged_share(counted)
+    what = "acknowledgements of the other direction, of all that links carried"
+    return [] if share is None else [Figure(what, f"{share:.1%}; busbw is at most {1 - share:.1%}", "", None)]
+
+
+def acknowledged_share(counted: Iterable[Classes]) -> float | None:
+    """The control class's share of the bytes of all egresses in some runs; None where nothing was counted."""
+    by_class: dict[int, int] = defaultdict(int)
+    for classes in counted:
+        for counters in classes.values():
+            for number, counter in counters.items():
+                by_class[number] += counter.bytes
+    carried_bytes = sum(by_class.values())
+    return by_class[CONTROL_CLASS] / carried_bytes if carried_bytes else None
 
 
 def collectives_experiment(folder: Path, repeat: int) -> Experiment:
