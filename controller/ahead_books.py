@@ -35,7 +35,8 @@ Treatments = tuple[Treatment | None, ...]
 class AheadBooks:
     """Provisional decisions of one run.
 
-    `senders` gives the clients on a host, `number` a number for each decision, `clock` (seconds) measures.
+    `senders` gives the clients on a host, `number` a number for each decision, `clock` (seconds) measures. Where the run
+    is not followed `from_the_start`, nobody knows at first which iterations come next.
     """
 
     def __init__(
@@ -44,8 +45,10 @@ class AheadBooks:
         senders: Callable[[str], Sequence[int]],
         number: Callable[[], int],
         clock: Callable[[], float],
+        *,
+        from_the_start: bool,
     ) -> None:
-        self.candidates = Candidates()
+        self.candidates = Candidates(from_the_start=from_the_start)
         self._state = state
         self._senders = senders
         self._number = number

@@ -305,8 +305,18 @@ class Coordinator:
         return [*dropped, *begun, *self._go_on(self._peers.on_hosts()), *self._start_if_ready(now_s)]
 
     def _new_run(self, session: Session) -> Run:
-        peers = self._peers
-        return Run(session, FlowBooks(self.fabric, peers.connected, self._clock, self._number, peers.on_hosts))
+        peers, from_the_start = self._peers, not session.resumed and not session.standing
+        return Run(
+            session,
+            FlowBooks(
+                self.fabric,
+                peers.connected,
+                self._clock,
+                self._number,
+                peers.on_hosts,
+                from_the_start=from_the_start,
+            ),
+        )
 
     def _ready(self, session: Session, client: int, now_s: float) -> list[Instruction]:
         session.note_ready(client)

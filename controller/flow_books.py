@@ -59,6 +59,7 @@ class FlowBooks:
 
     `connected` are the names of the switches that are connected now: it changes as they come and go. `clock` (seconds)
     measures how long decisions take, `number` gives each question a number of its own, `senders` the clients on a host.
+    What comes next is decided ahead at once where flows are known `from_the_start`.
     """
 
     def __init__(
@@ -68,6 +69,8 @@ class FlowBooks:
         clock: Callable[[], float],
         number: Callable[[], int],
         senders: Callable[[str], Sequence[int]],
+        *,
+        from_the_start: bool = True,
     ) -> None:
         self._clock = clock
         self._state = SchedulerState(fabric.network)
@@ -80,7 +83,7 @@ class FlowBooks:
         self._withdrawn: dict[str, None] = {}
         """Jobs that have gone with the client that declared them, the latest of them: others may not know yet."""
         self._again = ToldAgain()
-        self.ahead = AheadBooks(self._state, senders, number, clock)
+        self.ahead = AheadBooks(self._state, senders, number, clock, from_the_start=from_the_start)
         self._pending = Pending()
         self._pending_since = 0.0
         self._expires_s = math.inf

@@ -61,10 +61,13 @@ class _Next:
 class Candidates:
     """Candidates among declared flows; those whose declaration does not say what comes before them never are.
 
-    It forgives what does not fit: events may be lost, and what is decided ahead is confirmed or corrected anyway.
+    It forgives what does not fit: events may be lost, and what is decided ahead is confirmed or corrected anyway. Where it
+    is not told of everything `from_the_start`, a flow is no candidate before one of its iterations was released: which
+    one comes next is not known until then.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, from_the_start: bool = True) -> None:
+        self._from_the_start = from_the_start
         self._next: dict[_Name, _Next] = {}
         self._by_index: dict[tuple[str, int], str] = {}
         self._followers: dict[tuple[str, int], list[tuple[str, int]]] = {}
@@ -93,7 +96,7 @@ class Candidates:
             for later, indices in enumerate((same, previous)):
                 for index in indices:
                     self._followers.setdefault((job, index), []).append((flow.flow, later))
-            if not same:
+            if not same and self._from_the_start:
                 self._ready[job, 0, flow.flow] = None
 
     def release(self, key: FlowKey, index: int) -> None:

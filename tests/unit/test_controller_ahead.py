@@ -11,7 +11,7 @@ from echelonflow.errors import InputError
 from echelonflow.records.events import PolicyFailed, SpareTime
 from echelonflow.scheduling import ahead
 from echelonflow.scheduling.ahead import Candidates
-from echelonflow.wire.messages import Before, Begin, Decide, Declare, Fault, Progress, Release, Setting
+from echelonflow.wire.messages import Before, Begin, Decide, Declare, Fault, Progress, Release, ReleaseAgain, Setting
 from tests.unit.coordinator_driver import decide, swap
 from tests.unit.test_controller_coordinator import (
     BEGIN,
@@ -29,6 +29,7 @@ from tests.unit.test_controller_coordinator import (
     started,
     without_log,
 )
+from tests.unit.test_controller_resuming import follower
 from tests.unit.test_controller_swap import BACKWARDS, ISOLATED
 
 __all__ = ["network"]
@@ -246,6 +247,26 @@ class TestCandidates:
         more = Declare("other", "g", "pp", 1.0, (after("x0", 0, ended=(1, 2)),))
         with pytest.raises(InputError, match="more than 3 flows are named before others"):
             candidates.check(more)
+
+
+class TestAfterARestart:
+    def test_a_flow_is_decided_ahead_once_its_iteration_is_known(self, network):
+        coordinator = follower(network, declared=False)
+        say(coordinator, (A, CHAIN))
+        assert in_spare_time(coordinator) == []  # not x0 of the first iteration, which is over
+        say(coordinator, (A, ReleaseAgain("job", "x0", 4, NOW, 0, TOP)))
+        decide(coordinator, NOW)
+        assert settings(in_spare_time(coordinator)) == []
+        say(coordinator, (A, release("x1", 4)))
+        decide(coordinator, NOW)
+        assert [(s.flow, s.iteration) for s in settings(in_spare_time(coordinator))] == [("x0", 5)]
+
+    def test_what_may_have_crossed_is_told_again(self, network):
+        coordinator = running(network)
+        in_spare_time(coordinator)
+        # The agent had released it, unheard, and sends it by another mark than it was told meanwhile.
+        say(coordinator, (A, ReleaseAgain("job", "x0", 0, NOW, 0, SECOND)))
+        assert [(s.flow, s.dscp) for s in settings(decide(coordinator, NOW))] == [("x0", SECOND)]
 
 
 def test_every_piece_of_spare_time_is_bounded(network):
