@@ -60,6 +60,8 @@ class Moment:
     """Of all cores, used by other programs."""
     link_error: float | None
     """What a link carried, off its declaration; None where that could not be tried."""
+    lost_share: float = 0.0
+    """Of a link's time, lost in pauses that are longer than the longest burst that calibration gives it."""
 
     @staticmethod
     def of(lateness: timers.Lateness, stolen: float, others: float, link_error: float | None) -> Moment:
@@ -72,6 +74,7 @@ class Moment:
             stolen_share=stolen,
             others_share=others,
             link_error=link_error,
+            lost_share=lateness.lost_share(timers.BURSTS_S[-1]),
         )
 
     def words(self) -> str:

@@ -4,8 +4,15 @@ Of each simulated run the critical path is followed back from its last computati
 something on it waits for a process to wake: once for each computation, and `WAKES_OF_A_FLOW` times for each flow. Each
 wake ends at a moment of its own, so that it is late as `testbed.moment` says, independently of the others. So with n
 wakes the path gets longer by n times the mean lateness, give or take twice the square root of n times its mean square.
-Beside that, flows on the path take longer by as much as a link carries less. The sum over the length of the path is
-predicted as the relative error of iteration times.
+Beside that, flows on the path take longer by what a link carries less: as the link of the probe did, or as it loses in
+pauses that are longer than any burst makes up for. The sum over the length of the path is predicted as the relative error
+of iteration times.
+
+Held against 22 runs of a pipeline of 3.3 s, on two cores that were taken away at random, one by one:
+
+- 10 ms of every 100: predicted 0.4 to 0.6 %, measured 0.0 to 0.5 %.
+- 20 ms of every 100: predicted 1.3 to 1.9 %, measured -0.3 to 1.6 %.
+- 30 ms of every 200: predicted 4.3 %, measured 0.6 to 3.3 %.
 
 Simplifications: what is not on the path costs nothing, decisions cost what simulation says, and the machine stays as it is.
 With time stretched k times the path is k times as long, and has as many wakes: their part of the error is k times less.
@@ -115,7 +122,7 @@ def predicted_error(moment: Moment, course: Course, stretch: float = 1.0) -> flo
 
 
 def _link_share(moment: Moment, course: Course) -> float:
-    return abs(moment.link_error or 0.0) * course.flow_s / course.length_s
+    return max(abs(moment.link_error or 0.0), moment.lost_share) * course.flow_s / course.length_s
 
 
 def enough(moment: Moment, paths: Sequence[Course], stretch: float = 1.0) -> bool:

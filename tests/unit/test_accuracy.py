@@ -84,6 +84,14 @@ def test_a_link_that_carries_less_lengthens_flows_alone():
     assert predicted_error(Moment(0, 0, 0, 0, 0, -0.04), PATH) == pytest.approx(0.02)
 
 
+def test_pauses_that_no_burst_makes_up_for_are_lost_to_links():
+    # Of each pause of 50 ms, 30 are lost: of a second with two of them 60 ms, half the path being a flow.
+    found = Moment.of(Lateness((0.05, 0.05, *[0.0] * 900), 1.0), 0.1, 0.0, -0.01)
+    assert found.lost_share == pytest.approx(0.06)
+    alone = Moment(found.late_mean_s, found.late_square_s2, 0.05, 0.1, 0.0, 0.0)
+    assert predicted_error(found, PATH) - predicted_error(alone, PATH) == pytest.approx(0.03)
+
+
 def test_stretching_makes_pauses_weigh_less_but_no_link_better():
     factor = stretch_for(TROUBLED, [PATH])
     assert factor == 2.5
