@@ -31,11 +31,15 @@ def started(*arguments: str | Path) -> subprocess.Popen[str]:
     )
 
 
-def going_on(file: Path, out: Path, *options: str) -> subprocess.Popen[str]:
-    """The command that begins the experiment in `out`, or goes on with it there."""
+def going_on(file: Path, out: Path, *options: str, attempts: int | None = None) -> subprocess.Popen[str]:
+    """The command that begins the experiment in `out`, or goes on with it there.
+
+    Where runs are counted, `attempts` are as many as its repeats: no other is made in the place of one that does not count.
+    """
+    bound = () if attempts is None else ("--attempts", str(attempts))
     if (out / "manifest.json").exists():
-        return started("run", "--resume", out)
-    return started("run", file, "--out", out, *options)
+        return started("run", "--resume", out, *bound)
+    return started("run", file, "--out", out, *options, *bound)
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:

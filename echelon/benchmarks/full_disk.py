@@ -26,6 +26,8 @@ NOT_COMPARED = ("manifest.json", "report.html", "seal.json")
 """They say when an experiment was begun, and when it went on, or have a digest of what does."""
 TRACE = "4 4\n1 0 1 0 1 1:4\n2 100 1 0 1 2:1.5\n3 200 2 0 1 1 2:8\n4 250 1 2 2 1:2 3:3\n"
 _PIPELINE = "{name: p, paradigm: pipeline, stages: 2, micro_batches: 3, forward: 50 ms, activation: 100 ms of link}"
+REPEATS = 2
+"""Of the experiment that is emulated."""
 EXPERIMENTS = {
     "jobs, simulated": f"""
 name: jobs
@@ -44,7 +46,7 @@ name: emulated
 network: {{topology: single-switch, hosts: 2, rate: 50 Mbit/s}}
 jobs: [{_PIPELINE}]
 policies: [fair, echelonflow]
-repeats: 2
+repeats: {REPEATS}
 emulation: {{limits: {{max_link_error: 1, max_moved_iteration: 1, max_moved_exposed: 1, max_unexplained_iteration: 1,
                      max_unexplained_exposed: 1}}}}
 """,
@@ -93,14 +95,17 @@ class Subject:
     def out(self) -> Path:
         return self.disk / "out"
 
-    def _options(self) -> list[str]:
-        return [] if self.what == EMULATED else ["--backend", "fluid"]
+    def _going_on(self) -> subprocess.Popen[str]:
+        """The command that begins it, or goes on with it; no run is made in the place of another."""
+        if self.what == EMULATED:
+            return going_on(self.file, self.out, attempts=REPEATS)
+        return going_on(self.file, self.out, "--backend", "fluid")
 
     def measure(self) -> None:
         """Carry it out undisturbed: how long it takes, and what it leaves. RunError where that fails."""
         with _disk(self.disk, ROOMY):
             started_s = time.monotonic()
-            code, said = ended(going_on(self.file, self.out, *self._options()))
+            code, said = ended(self._going_on())
             if code not in (EXIT_VALID, EXIT_INVALID):
                 raise RunError(f"{self.what}: exit code {code} on a disk with room: {said.strip()}")
             self.length_s = time.monotonic() - started_s
@@ -112,10 +117,10 @@ class Subject:
         if way == "too small":
             size = rng.randrange(LEAST_BYTES, self.size_bytes + LEAST_BYTES)
             with _disk(self.disk, str(size)):
-                code, said = ended(going_on(self.file, self.out, *self._options()))
+                code, said = ended(self._going_on())
                 return self._wrong(code, said) or self._go_on()
         with _disk(self.disk, ROOMY):
-            process = going_on(self.file, self.out, *self._options())
+            process = self._going_on()
             with _filling(self.disk / "filler", rng.uniform(0.0, self.length_s)):
                 code, said = ended(process)
             return self._wrong(code, said) or self._go_on()
@@ -134,7 +139,7 @@ class Subject:
         (self.disk / "filler").unlink(missing_ok=True)
         _mount("-o", f"remount,size={ROOMY}", str(self.disk))
         before = Kept.of(self.out)
-        code, said = ended(going_on(self.file, self.out, *self._options()))
+        code, said = ended(self._going_on())
         if code not in (EXIT_VALID, EXIT_INVALID):
             return f"with room again, exit code {code}: {said.strip()[-500:]}"
         if self.what == EMULATED:

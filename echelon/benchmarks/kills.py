@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from echelon.benchmarks import Figure, Say
-from echelon.benchmarks._experiments import Kept, ended, finished_runs, going_on, said_wrong, started
+from echelon.benchmarks._experiments import Kept, ended, finished_runs, going_on, said_wrong
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INVALID, EXIT_VALID, RunError
 from testbed import preflight
 from testbed.processes import alive, descendants
@@ -122,7 +122,7 @@ class Tally:
 def _undisturbed(file: Path, out: Path, tally: Tally) -> float:
     """How long the experiment takes when nobody is killed, in seconds."""
     started_s = time.monotonic()
-    code, said = ended(started("run", file, "--out", out))
+    code, said = ended(going_on(file, out, attempts=RUNS))
     if code == EXIT_BAD_INPUT:
         raise RunError(f"`echelon run` refused to start: {said.strip()}")
     tally.completed.append(code in (EXIT_VALID, EXIT_INVALID) and said_wrong(said) is None)
@@ -137,7 +137,7 @@ def _one_folder(
         if not kinds or not _kill_one(file, out, kinds, length_s, rng, tally, say):
             break
     before = Kept.of(out)
-    code, said = ended(going_on(file, out))
+    code, said = ended(going_on(file, out, attempts=RUNS))
     wrong = said_wrong(said) or before.difference(out)
     complete = len(finished_runs(out)) == RUNS and code in (EXIT_VALID, EXIT_INVALID)
     tally.completed.append(complete and wrong is None)
@@ -150,7 +150,7 @@ def _kill_one(
 ) -> bool:
     """Kill a process of the next kind; whether there is something left to do in this folder afterwards."""
     kind, before, kept = kinds[-1], Machine.now(), Kept.of(out)
-    process = going_on(file, out)
+    process = going_on(file, out, attempts=RUNS)
     try:
         at_s = rng.uniform(0.0, length_s if kind == COMMAND else WORLD_SHARE * length_s)
         killed, family = _kill(process, KINDS[kind], at_s)

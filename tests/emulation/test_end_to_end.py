@@ -21,6 +21,8 @@ from tests.emulation.conftest import CSV_COLUMNS, SHORT_PIPELINE, echelon, echel
 from tests.waiting import end_of, wait_until
 
 pytestmark = pytest.mark.emulation
+ONCE = ("--attempts", "1")
+"""Where what becomes of a run is looked at, and no other is to be made in its place."""
 
 
 def carried_out(folder, text, *options, compiled=False):
@@ -141,7 +143,7 @@ def test_coflows_of_an_imported_trace_run_on_packets(imported):
 def test_a_policy_is_swapped_while_flows_are_in_flight(tmp_path):
     experiment, out = tmp_path / "slow.yaml", tmp_path / "out"
     experiment.write_text(SHORT_PIPELINE.replace("800 ms", "3 s"))
-    with echelon_run(experiment, "--out", out, "--policy", "coflow(grouping=group)") as process:
+    with echelon_run(experiment, "--out", out, "--policy", "coflow(grouping=group)", *ONCE) as process:
         decisions = out / "raw" / "coflow-grouping-group-r0" / "decisions.jsonl"
         wait_until(lambda: len(read_decisions(decisions)) >= 2, 90, "two decisions", process, [out / "logs"])
         assert "coflow(grouping=group)" in echelon("status", "--at", out)
@@ -162,7 +164,7 @@ def test_a_policy_is_swapped_while_flows_are_in_flight(tmp_path):
 def test_a_link_that_slows_down_after_it_was_measured(short_pipeline, tmp_path):
     """One host's own link at 60 % of its rate from the first flow on: nobody planned it, and calibration was before."""
     out = tmp_path / "out"
-    with echelon_run(short_pipeline, "--out", out, "--policy", "fair") as process:
+    with echelon_run(short_pipeline, "--out", out, "--policy", "fair", *ONCE) as process:
         decisions = out / "raw" / "fair-r0" / "decisions.jsonl"
         wait_until(lambda: read_decisions(decisions), 90, "flows in flight", process, [out / "logs"])
         inside = ["nsenter", "-t", str(running(process, "--host h1")), "-n", "tc", "-batch", "-"]
@@ -185,7 +187,7 @@ def running(process, part):
 @pytest.mark.parametrize("victim", ["traffic.agent", "controller.main", "ovs-vswitchd"])
 def test_a_part_that_dies_ends_the_run_with_a_reason(short_pipeline, tmp_path, victim):
     out = tmp_path / "out"
-    with echelon_run(short_pipeline, "--out", out, "--policy", "fair") as process:
+    with echelon_run(short_pipeline, "--out", out, "--policy", "fair", *ONCE) as process:
         decisions = out / "raw" / "fair-r0" / "decisions.jsonl"
         wait_until(lambda: read_decisions(decisions), 90, "flows in flight", process, [out / "logs"])
         os.kill(running(process, victim), signal.SIGKILL)
@@ -210,7 +212,7 @@ def test_kill_9_leaves_nothing(short_pipeline, tmp_path, moment):
 
 def test_ctrl_c_keeps_what_was_finished_and_the_experiment_goes_on(short_pipeline, tmp_path):
     out = tmp_path / "out"
-    with echelon_run(short_pipeline, "--out", out, "--policy", "fair", "--repeat", "3") as process:
+    with echelon_run(short_pipeline, "--out", out, "--policy", "fair", "--repeat", "3", "--attempts", "3") as process:
         wait_until((out / "raw" / "fair-r1").exists, 90, "the second run", process, [out / "logs"])
         process.send_signal(signal.SIGINT)
         code, _, stderr = end_of(process, 60, [out / "logs"])
@@ -218,7 +220,7 @@ def test_ctrl_c_keeps_what_was_finished_and_the_experiment_goes_on(short_pipelin
     assert {row["repeat"] for row in table(out, "iterations")} >= {"0"}
     assert (out / "report.html").exists()
     before = Kept.of(out)
-    with echelon_run("--resume", out) as process:
+    with echelon_run("--resume", out, "--attempts", "3") as process:
         code, stdout, stderr = end_of(process, 90, [out / "logs"])
     assert code in (0, 3), stdout + stderr
     assert "fair-r0" in {path.parent.name for path in before.digests}
@@ -227,7 +229,7 @@ def test_ctrl_c_keeps_what_was_finished_and_the_experiment_goes_on(short_pipelin
 
 
 @pytest.mark.parametrize("victim", ["tcpdump", "controller.main", "echelon.running.emulator"])
-def test_what_breaks_costs_one_run_and_the_others_are_made(short_pipeline, tmp_path, victim):
+def test_what_breaks_costs_one_run_and_another_is_made_in_its_place(short_pipeline, tmp_path, victim):
     out = tmp_path / "out"
     with echelon_run(short_pipeline, "--out", out, "--policy", "fair", "--repeat", "2") as process:
         decisions = out / "raw" / "fair-r0" / "decisions.jsonl"
@@ -235,11 +237,16 @@ def test_what_breaks_costs_one_run_and_the_others_are_made(short_pipeline, tmp_p
         inner = [pid for pid, line in descendants(process.pid).items() if victim in line and "init.py" not in line]
         os.kill(inner[-1], signal.SIGKILL)
         code, stdout, stderr = end_of(process, 120, [out / "logs"])
-    assert code == 1, stdout + stderr
+    valid = json.loads((out / "summary.json").read_text())["valid"]
+    assert code == (0 if valid else 1), stdout + stderr
     assert "run 1 of 2 failed (fair, repeat 0): " in stderr
+    assert "is made again" in stderr
     outcomes = [read_outcome(run.outcome) for run in RunFolder(out).runs()]
-    assert [(outcome.repeat, outcome.completed) for outcome in outcomes] == [(0, False), (1, True)]
-    assert {row["repeat"] for row in table(out, "iterations")} == {"1"}
+    assert [(outcome.repeat, outcome.completed) for outcome in outcomes] == [(0, False), (1, True), (2, True)]
+    assert {row["repeat"] for row in table(out, "iterations")} == {"1", "2"}
+    assert "fair: 3 attempts for 2 valid runs" in stdout
+    assert "nobody asked for" not in stdout
+    assert "differ in" not in stdout
     assert (out / "report.html").exists()
     assert not list(out.glob("*.sock"))
 

@@ -39,7 +39,7 @@ def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("faults")
     experiment, out = folder / "experiment.yaml", folder / "out"
     experiment.write_text(EXPERIMENT)
-    with echelon_run(experiment, "--out", out) as process:
+    with echelon_run(experiment, "--out", out, "--attempts", "1") as process:
         code, stdout, stderr = end_of(process, 180, [out / "logs"])
     assert code in (0, 3), stdout + stderr
     return out
