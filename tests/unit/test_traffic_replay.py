@@ -7,7 +7,7 @@ import pytest
 from echelonflow.errors import InputError, RunError
 from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
 from traffic.agent.plan import check_observable
-from traffic.agent.receiver import StreamCounter
+from traffic.agent.receiver import StreamCounter, wake_bytes
 from traffic.agent.replay import Computed, Released, Replay
 from traffic.workloads.paradigms import gpipe, pipeline
 
@@ -141,6 +141,15 @@ class TestStreamCounter:
         assert counter.wanted_bytes == 39_990
         counter.add(39_990, 2.0)
         assert counter.wanted_bytes == 1
+
+    def test_on_a_fast_link_more_gathers_but_the_last_byte_wakes_at_once(self):
+        assert wake_bytes(32_768) == 65_536
+        assert wake_bytes(650_000) == 650_000
+        counter = StreamCounter(1_000_000, iterations=1, wake_bytes=wake_bytes(650_000))
+        counter.add(10, 1.0)
+        assert counter.wanted_bytes == 650_000
+        counter.add(650_000, 1.0)
+        assert counter.wanted_bytes == 349_990
 
     def test_more_bytes_than_declared_are_an_error(self):
         with pytest.raises(RunError, match="1 bytes more"):

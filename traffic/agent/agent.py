@@ -38,7 +38,7 @@ from traffic.agent.lasting import Callbacks, LastingClient
 from traffic.agent.log_lines import computed_line, received_line, sent_line
 from traffic.agent.plan import check_observable
 from traffic.agent.planned_ends import PlannedEnds
-from traffic.agent.receiver import IncomingFlow, ReceivedFlow
+from traffic.agent.receiver import IncomingFlow, ReceivedFlow, wake_bytes
 from traffic.agent.replay import Action, Computed, Replay
 from traffic.agent.sender import ACK_POLL_S, OutgoingFlow, SentFlow
 from traffic.agent.waiting import wait
@@ -135,7 +135,8 @@ class Agent:
         """Open all connections of this host, in both directions."""
         addresses = self._plan.addresses
         deadline_s = time.monotonic() + CONNECT_TIMEOUT_S
-        listener = connections.listen(addresses[self._host], DATA_PORT + self._plan.run_index)
+        gather_bytes = wake_bytes(self._plan.send_buffer_bytes)
+        listener = connections.listen(addresses[self._host], DATA_PORT + self._plan.run_index, gather_bytes)
         try:
             outgoing = self._flows(lambda flow: flow.src_host == self._host)
             for (job, name), connection in connections.connect_all(
@@ -160,6 +161,7 @@ class Agent:
                         incoming[job, name],
                         connection,
                         iterations=self._iterations[job],
+                        wake_bytes=gather_bytes,
                         clock=self._clock,
                         on_finished=self._on_finished,
                     )

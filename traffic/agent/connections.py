@@ -16,6 +16,9 @@ FlowName = tuple[str, str]
 """(job, flow)."""
 
 RETRY_S = 0.02
+ROOM = 4
+"""A receive buffer is so many times what gathers in it: a sender has up to twice that on the way."""
+_SO_RCVBUFFORCE = 33
 
 
 class FlowLostError(RunError):
@@ -26,13 +29,17 @@ class FlowLostError(RunError):
         self.job = job
 
 
-def listen(address: str, port: int) -> socket.socket:
-    """A listening socket on `port` of this host's own address (RunError if that cannot be had)."""
+def listen(address: str, port: int, gather_bytes: int = 0) -> socket.socket:
+    """A listening socket on `port` of this host's own address (RunError if that cannot be had).
+
+    Connections that it accepts can let `gather_bytes` wait to be read without ever keeping their sender waiting.
+    """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     # What a receiver sends are acknowledgements. Unmarked they would starve in this host's own queue whenever the
     # host also sends data, long before a switch could mark them; accepted connections inherit the mark.
     listener.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp_of_class(CONTROL_CLASS) << 2)
+    _make_room(listener, gather_bytes)
     try:
         listener.bind((address, port))
         listener.listen(socket.SOMAXCONN)
@@ -40,6 +47,21 @@ def listen(address: str, port: int) -> socket.socket:
         listener.close()
         raise RunError(f"cannot listen on {address} port {port}: {error.strerror}") from None
     return listener
+
+
+def _make_room(listener: socket.socket, gather_bytes: int) -> None:
+    """Have a receive buffer `ROOM` times as large as what gathers, where the kernel's own has not room for it twice.
+
+    The kernel lets its own grow only as fast as bytes are read, and a window is at most what gathers there. Whoever
+    may not pass the machine's limit (an agent without root) has what that allows.
+    """
+    if 2 * gather_bytes <= listener.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF):
+        return
+    wanted_bytes = ROOM * gather_bytes
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, wanted_bytes)
+    except PermissionError:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, wanted_bytes)
 
 
 def connect_all(

@@ -17,11 +17,19 @@ from echelonflow.wire.messages import FlowDeclaration
 from traffic.agent.connections import FlowLostError
 
 READ_BYTES = 1 << 20
-WAKE_BYTES = 1 << 16
-"""How many bytes are let gather before the agent is woken: keeps it off the processor during a flow."""
+LEAST_WAKE_BYTES = 1 << 16
+"""How many bytes are let gather before the agent is woken, at least: keeps it off the processor during a flow."""
 
 _NOWHERE = mmap.mmap(-1, READ_BYTES)
 """With MSG_TRUNC the kernel throws the bytes away: this is never written to, and costs no memory."""
+
+
+def wake_bytes(send_buffer_bytes: int) -> int:
+    """How many bytes gather in mid-flow, where flows have this SO_SNDBUF: it is a time of the fastest link.
+
+    So agents of fast links are not woken more often than those of slow ones. A flow's first and last bytes wake at once.
+    """
+    return max(LEAST_WAKE_BYTES, send_buffer_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +45,9 @@ class ReceivedFlow:
 class StreamCounter:
     """Cuts a stream of bytes, known only by their number, into iterations of `size_bytes`."""
 
-    def __init__(self, size_bytes: int, iterations: int) -> None:
+    def __init__(self, size_bytes: int, iterations: int, wake_bytes: int = LEAST_WAKE_BYTES) -> None:
         self._size_bytes = size_bytes
+        self._wake_bytes = wake_bytes
         self._iterations = iterations
         self._iteration = 0
         self._bytes = 0
@@ -51,8 +60,8 @@ class StreamCounter:
 
     @property
     def wanted_bytes(self) -> int:
-        """How many bytes are worth being woken for: one to begin with, then WAKE_BYTES or what is left."""
-        return min(WAKE_BYTES, self._size_bytes - self._bytes) if self._bytes else 1
+        """How many bytes are worth being woken for: one to begin with, then `wake_bytes` or what is left."""
+        return min(self._wake_bytes, self._size_bytes - self._bytes) if self._bytes else 1
 
     def add(self, count: int, now_s: float) -> list[ReceivedFlow]:
         """Note `count` more bytes, read at `now_s`; returns the iterations that they complete.
@@ -78,6 +87,7 @@ class StreamCounter:
 class IncomingFlow:
     """One incoming transfer of a job on its connection.
 
+    The agent is woken by its first byte, by every `wake_bytes` more, and by the last.
     `on_finished(flow, received)` is called for every iteration whose last byte has been read.
     """
 
@@ -88,12 +98,13 @@ class IncomingFlow:
         connection: socket.socket,
         *,
         iterations: int,
+        wake_bytes: int = LEAST_WAKE_BYTES,
         clock: Callable[[], float],
         on_finished: Callable[[IncomingFlow, ReceivedFlow], None],
     ) -> None:
         self.job = job
         self.declaration = declaration
-        self._counter = StreamCounter(declaration.size_bytes, iterations)
+        self._counter = StreamCounter(declaration.size_bytes, iterations, wake_bytes)
         self._connection = connection
         self._clock = clock
         self._on_finished = on_finished
