@@ -454,3 +454,16 @@ def test_who_has_no_patience_has_the_machine_not_looked_at(emulated, monkeypatch
     _, go, _ = emulated
     monkeypatch.setattr("echelon.running.patience.Patience", None)
     assert go() == EXIT_VALID
+
+
+def test_who_loses_patience_leaves_no_folder(emulated, monkeypatch):
+    _, go, folder = emulated
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    patient = functools.partial(Patience, look=lambda: TROUBLED, sleep=interrupted)
+    monkeypatch.setattr("echelon.running.patience.Patience", patient)
+    with pytest.raises(KeyboardInterrupt):
+        go(patience_s=600.0)
+    assert not folder.root.exists()
