@@ -39,7 +39,7 @@ from echelonflow.records.progress import (
     progress_line,
 )
 from testbed import world
-from testbed.calibrator import Calibrator
+from testbed.calibrator import MORE_STOLEN_SHARE, Calibrator
 
 log = logging.getLogger("emulator")
 
@@ -81,7 +81,7 @@ def carry_out_all(parts: Standing, calibrator: Calibrator) -> None:
     if assignment.calibrate:
         say(Calibrating(parts.ovs.datapath, parts.ovs.tso))
         calibrator.begin(assignment.runs[0].run_index if assignment.runs else 0)
-    in_a_row = 0
+    in_a_row, told_share = 0, 0.0
     for number, run in enumerate(assignment.runs):
         _require_space(parts.folder.root, assignment.run_bytes)
         calibrator.before_run(run.run_index)
@@ -90,6 +90,13 @@ def carry_out_all(parts: Standing, calibrator: Calibrator) -> None:
         failure, stolen_share = _try(parts, run)
         if failure is None:
             in_a_row = 0
+            if stolen_share > told_share + MORE_STOLEN_SHARE:
+                told_share = stolen_share
+                say(
+                    Warned(
+                        f"the host took {stolen_share:.0%} of the processors away in the last run; its effect is judged"
+                    )
+                )
             calibrator.after_run(run.run_index, stolen_share)
             continue
         in_a_row += 1

@@ -18,7 +18,7 @@ from echelonflow.errors import RunError
 from echelonflow.records.assignment import AssignedRun, Assignment
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.outcome import INTERRUPTED, Load, read_outcome
-from echelonflow.records.progress import RunFailed, Running, parse_progress
+from echelonflow.records.progress import RunFailed, Running, Warned, parse_progress
 from tests.unit.synthetic_run import paper_network
 
 KILLED = -signal.SIGKILL
@@ -107,11 +107,11 @@ class Calibrator:
 def carried_out(tmp_path, monkeypatch, capsysbinary):
     """Has runs end as told (None: well), with all around them real; what was said, and the runs' outcomes."""
 
-    def carry_out(*ends, raises=None, **changes):
-        left = iter(ends)
+    def carry_out(*ends, raises=None, stolen=(), **changes):
+        left, stolen_left = iter(ends), iter(stolen)
 
         def replay(self):
-            self.outcome.load = Load()
+            self.outcome.load = Load(cpu_stolen=next(stolen_left, 0.0))
             if (error := next(left)) is not None:
                 raise error
 
@@ -173,6 +173,14 @@ def test_no_run_is_begun_that_the_disk_has_no_room_for(carried_out):
 def test_runs_of_earlier_worlds_count_in_what_is_said(carried_out):
     said, _ = carried_out(None, None, before=4)
     assert [(report.run, report.of) for report in said] == [(4, 6), (5, 6)]
+
+
+def test_a_spell_of_stolen_time_is_said_when_it_comes_and_when_it_gets_worse(carried_out):
+    said, _ = carried_out(*[None] * 5, stolen=(0.03, 0.12, 0.14, 0.02, 0.30))
+    assert [report.reason.partition(" away")[0] for report in said if isinstance(report, Warned)] == [
+        "the host took 12% of the processors",
+        "the host took 30% of the processors",
+    ]
 
 
 def test_what_an_earlier_try_left_is_gone(tmp_path, carried_out):
