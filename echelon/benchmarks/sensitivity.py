@@ -1,10 +1,10 @@
 """How firm the simulation's answers are: every paradigm with late computations, slow decisions and slightly slow links.
 
 Simulates experiments/paradigms/*.yaml (`--only 'gpipe*'`: those whose name fits) under four policies, once exactly and
-`repeat` times as an emulation has it. Then computations end some ms late, decisions take some, links carry a little
-less, and there are no more classes than packets have. Where two jobs, groups or Coflows are about to tie, or a flow
-ends just before the next one of its group comes, milliseconds decide what goes first. An answer may then be another
-altogether: it hinges on the tie. What is shown is how far exposed communication moves.
+`repeat` times as an emulation has it. Then computations end some ms late, decisions take some unless they are made
+ahead, links carry a little less, and there are no more classes than packets have. Where two jobs, groups or Coflows are
+about to tie, or a flow ends just before the next one of its group comes, milliseconds decide what goes first. An answer
+may then be another altogether: it hinges on the tie. What is shown is how far exposed communication moves.
 """
 
 from __future__ import annotations
@@ -80,7 +80,11 @@ def run(repeat: int, say: Say, only: Sequence[str] = ()) -> list[Figure]:
 def moved_by(experiment: Experiment, policy: str, repeat: int) -> list[Moved]:
     """For each job, how far what emulation adds moves its exposed communication under `policy`."""
     disturbed = dataclasses.replace(
-        experiment.realism, classes=len(DATA_CLASSES), late_s=LATE_S, decision_latency_s=DECISION_LATENCY_S
+        experiment.realism,
+        classes=len(DATA_CLASSES),
+        late_s=LATE_S,
+        decision_latency_s=DECISION_LATENCY_S,
+        undecided=experiment.emulation.decisions,
     )
     slower = dataclasses.replace(experiment, network=_with_links(experiment.network, LINK_SHARE))
     exact_s = _exposed_s(experiment, policy, 0, experiment.realism)
