@@ -39,8 +39,12 @@ SIZE_BYTES = 8_000_000
 ITERATIONS = 3
 PAUSE_S = 1.0
 """From a collective's end at a rank to that rank's next one."""
-MOST_LATE = {"max_late_p99_s": 0.02, "max_late_share": 0.05}
-"""All ranks wake at once here, on few processors one after the other. What that costs counts against the bandwidth."""
+LIMITS = {
+    "max_moved_iteration": 0.05, "max_moved_exposed": 0.1,
+    "max_unexplained_iteration": 0.15, "max_unexplained_exposed": 0.25,
+}  # fmt: skip
+"""All ranks wake at once here, on few processors one after the other. What that costs counts against the bandwidth, and so
+does what nothing explains: it is what is measured here."""
 LEAST_SHARE = 0.9
 
 
@@ -141,7 +145,7 @@ def collectives_experiment(folder: Path, repeat: int) -> Experiment:
         "jobs": jobs,
         "policies": ["fair"],
         "repeats": repeat,
-        "emulation": {"limits": MOST_LATE},
+        "emulation": {"limits": LIMITS},
     }
     return schema.check(data, folder / "collectives.yaml")
 
