@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 import numpy as np
 
 from controller.enforcers import ENFORCERS, Treatment
+from controller.hand_overs import ending_next
 from controller.in_flight import FlowInFlight, Told, unless_it_waits
 from controller.instructions import Ahead, Question
 from echelonflow.model.flow_key import FlowKey
@@ -61,6 +62,8 @@ class AheadBooks:
         self._stale = True
         """Whether something has been decided since the sets were made out."""
         self._asked: Question | None = None
+        self._ends_seen = False
+        """Whether it was asked since the last decision what comes when flows have ended."""
 
     # What happens to flows
 
@@ -84,6 +87,7 @@ class AheadBooks:
     def note_decision(self) -> None:
         """Something has been decided, or nothing is left in flight: look again what can be decided ahead."""
         self._stale = True
+        self._ends_seen = False
         self._asked = None
 
     def forget_answer(self, told: Told) -> None:
@@ -101,7 +105,7 @@ class AheadBooks:
     @property
     def has_work(self) -> bool:
         """Whether there may be something to decide ahead."""
-        return self._asked is None and (self._stale or bool(self._to_do))
+        return self._asked is None and (self._stale or bool(self._to_do) or not self._ends_seen)
 
     def next_sets(self) -> list[CandidateSet]:
         """The next sets to be asked about, all of whose flows are still to be released."""
@@ -131,6 +135,26 @@ class AheadBooks:
             snapshot, keys = snapshot.only(kept), [key for key in keys if key not in candidates.ended]
         number, trigger, ahead = self._number(), trigger_of(candidates.flows), Ahead(candidates.flows, by)
         self._asked = Question(number, policy, snapshot, tuple(keys), now_s, trigger, began_s, self._clock(), ahead)
+        return self._asked
+
+    def question_of_ends(
+        self, flows: Mapping[FlowKey, FlowInFlight], policy: Policy, now_s: float, estimate: Estimate
+    ) -> Question | None:
+        """What `policy` is asked about the flows that end next, once after each decision; None where nobody waits for them."""
+        if self._ends_seen or self._to_do:
+            return None
+        self._ends_seen = True
+        began_s = self._clock()
+        ended = ending_next(self._state, flows, now_s)
+        if not ended:
+            return None
+        snapshot, keys = self._state.snapshot(now_s, estimate)
+        kept = np.array([key not in ended for key in keys], bool)
+        asked = tuple(key for key in keys if key not in ended)
+        trigger, ahead = trigger_of(sorted(ended), "end of"), Ahead((), None, ended)
+        self._asked = Question(
+            self._number(), policy, snapshot.only(kept), asked, now_s, trigger, began_s, self._clock(), ahead
+        )
         return self._asked
 
     def close_question(self, number: int) -> Question | None:
@@ -200,8 +224,8 @@ class AheadBooks:
         return on_host[0] if len(on_host) == 1 else None
 
 
-def trigger_of(flows: Sequence[FlowKey]) -> str:
-    """What a decision's log entry says of the flows that are supposed to be released."""
+def trigger_of(flows: Sequence[FlowKey], what: str = "ahead") -> str:
+    """What a decision's log entry says of the flows that are supposed to be released, or to have ended."""
     named = ", ".join(f"{job}/{flow}#{iteration}" for job, iteration, flow in flows[:FLOWS_NAMED])
     more = len(flows) - FLOWS_NAMED
-    return f"ahead {named}" + (f", and {more} more" if more > 0 else "")
+    return f"{what} {named}" + (f", and {more} more" if more > 0 else "")

@@ -18,6 +18,7 @@ import numpy as np
 from controller.ahead_books import AheadBooks, Treatments, trigger_of
 from controller.enforcers import ENFORCERS, Treatment
 from controller.fabric import Fabric
+from controller.hand_overs import hand_over
 from controller.in_flight import FlowInFlight, Pending, released
 from controller.instructions import AskPolicy, InstallRules, Instruction, LogDecision, Question, SendTo
 from controller.rule_book import RuleBook
@@ -369,13 +370,19 @@ class FlowBooks:
                 total_ms=(self._clock() - began_s) * 1e3,
             )
             instructions += self._tell_ahead(candidates.flows, treatments, by, record)
-        return instructions
+        ends = self.ahead.question_of_ends(self._flows, policy, now_s, self._estimate(now_s))
+        return instructions if ends is None else [*instructions, AskPolicy(ends)]
 
     def answer_ahead(self, question: Question, allocation: Allocation, enforcer: str) -> list[Instruction]:
         """What an answer means for flows that are still to be released: told and remembered."""
         assert question.ahead is not None
+        if question.ahead.ended:
+            return self._answer_of_ends(question, question.ahead.ended, allocation, enforcer)
         treatments = self.ahead.answered(question, allocation, enforcer, self._flows)
-        record = DecisionRecord(
+        return self._tell_ahead(question.ahead.flows, treatments, question.ahead.by, self._record_ahead(question))
+
+    def _record_ahead(self, question: Question) -> DecisionRecord:
+        return DecisionRecord(
             time_s=question.time_s,
             trigger=question.trigger,
             flows=question.snapshot.flows,
@@ -385,7 +392,20 @@ class FlowBooks:
             total_ms=(self._clock() - question.began_s) * 1e3,
             number=question.number,
         )
-        return self._tell_ahead(question.ahead.flows, treatments, question.ahead.by, record)
+
+    def _answer_of_ends(
+        self, question: Question, ended: frozenset[FlowKey], allocation: Allocation, enforcer: str
+    ) -> list[Instruction]:
+        """What senders do by themselves as soon as flows have ended: told, and logged if anything is."""
+        in_force = [flow.treatment if (flow := self._flows.get(key)) else None for key in question.keys]
+        treatments = ENFORCERS[enforcer](question.snapshot, allocation, in_force)
+        answer = dict(zip(question.keys, treatments, strict=True))
+        told = hand_over(self._state, self._flows, ended, answer, question.number, question.time_s)
+        if not told:
+            return []
+        settings = [(each.client, each.setting) for each in told]
+        record = dataclasses.replace(self._record_ahead(question), ahead=True, changed=_changed(settings))
+        return [*_messages(settings), LogDecision(record)]
 
     def _tell_ahead(
         self, keys: Sequence[FlowKey], treatments: Treatments, by: Hashable, record: DecisionRecord
@@ -422,7 +442,7 @@ class FlowBooks:
         flows = [self._flows.get(key) for key in question.keys]
         in_force = [None if flow is None else flow.treatment for flow in flows]
         treatments = ENFORCERS[enforcer](question.snapshot, allocation, in_force)
-        settings, corrected = [], []
+        settings, corrected, asked = [], [], frozenset(question.keys)
         sent = question.snapshot.sent_bytes.tolist()
         rows = zip(question.keys, flows, treatments, allocation.rates_Bps.tolist(), sent, strict=True)
         for key, flow, treatment, rate_Bps, sent_bytes in rows:
@@ -436,8 +456,10 @@ class FlowBooks:
             if told is not None and not told.is_confirmed_by(treatment):
                 corrected.append((job, iteration, name))
                 self.ahead.forget_answer(told)
-            if treatment is not None and (treatment != flow.treatment or flow.unsure):
-                flow.treatment, flow.number, flow.unsure = treatment, question.number, False
+            # What its sender may have done by itself since another flow has ended is confirmed or corrected.
+            done = flow.then is not None and flow.then.after not in self._flows and flow.then.after not in asked
+            if treatment is not None and (treatment != flow.treatment or flow.unsure or done):
+                flow.treatment, flow.number, flow.unsure, flow.then = treatment, question.number, False, None
                 setting = Setting(job, name, iteration, treatment.dscp, treatment.rate_Bps, question.number)
                 settings.append((flow.client, setting))
         return settings, tuple(corrected)

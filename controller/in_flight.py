@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from controller.enforcers import Treatment
+from echelonflow.model.flow_key import FlowKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,14 @@ class Told:
     def is_confirmed_by(self, treatment: Treatment | None) -> bool:
         """Whether what was decided at the release is the same."""
         return self.treatment == unless_it_waits(treatment)
+
+
+@dataclass(frozen=True, slots=True)
+class Then:
+    """What a flow's sender was told to do as soon as another flow that it sends, `after`, has ended."""
+
+    after: FlowKey
+    treatment: Treatment
 
 
 def unless_it_waits(treatment: Treatment | None) -> Treatment | None:
@@ -51,6 +60,8 @@ class FlowInFlight:
     number: int = 0
     unsure: bool = False
     told_ahead: Told | None = None
+    then: Then | None = None
+    """What its sender does by itself as soon as another flow has ended; it may have done so already."""
 
     def sent_bytes(self, now_s: float) -> float:
         """Estimate at `now_s`; may exceed the flow's size, which the caller knows."""

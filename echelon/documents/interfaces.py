@@ -61,6 +61,8 @@ def _bounds(kind: Any) -> str:  # noqa: PLR0911 one return for each kind of type
         case msgspec.inspect.VarTupleType():
             most = f", at most {kind.max_length:,}" if kind.max_length else ""
             return f"list{most}, each {_bounds(kind.item_type)}"
+        case msgspec.inspect.TupleType():
+            return f"list of {', '.join(map(_bounds, kind.item_types))}"
         case msgspec.inspect.StructType():
             return f"`{kind.cls.__name__}`"
         case msgspec.inspect.UnionType():

@@ -206,12 +206,15 @@ class Start(_Message, frozen=True, tag="start"):
     zero_s: float
 
 
-class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """How one flow is to be sent: its DSCP, and its rate in payload bytes/s (None: unlimited, 0: pause).
 
     `number` is that of the decision: one of a lower number never overrules it. One for a flow that is not released yet
     is provisional: the flow starts by it at its release, and waits for no other. There a rate of 0 says that the flow
     does wait, and takes back what was said before.
+
+    With `after` it holds from the end of another flow on that is sent from here, which is when all of that one's iteration
+    is acknowledged. A later decision goes before it. Only who declares what comes before a flow is told such.
     """
 
     job: str
@@ -220,6 +223,8 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dscp: int
     rate_Bps: float | None
     number: int = 0
+    after: tuple[str, int, str] | None = None
+    """Job, iteration and flow."""
 
 
 class Decide(_Message, frozen=True, tag="decide"):

@@ -52,6 +52,8 @@ class Agents:
     def hear(self, setting):
         key = (setting.job, setting.iteration, setting.flow)
         known = self.settings.get(key)
+        if setting.after is not None:
+            return
         if known is None or known.number <= setting.number:
             self.settings[key] = setting
 

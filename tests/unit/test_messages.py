@@ -35,6 +35,8 @@ def values_of(kind):  # noqa: PLR0911 one return for each kind of type
             return st.none()
     if isinstance(kind, msgspec.inspect.LiteralType):
         return st.sampled_from(kind.values)
+    if isinstance(kind, msgspec.inspect.TupleType):
+        return st.tuples(*map(values_of, kind.item_types))
     raise TypeError(kind)
 
 

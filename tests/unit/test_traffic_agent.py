@@ -163,6 +163,21 @@ def test_a_rate_is_kept_and_a_pause_holds_until_it_is_lifted(start):
     assert size / moving_s == pytest.approx(rate_Bps, rel=0.25)
 
 
+def test_a_setting_that_follows_another_flow_holds_from_that_ones_end_on(start):
+    dag = pipeline.build(stages=2, micro_batches=2, forward_s=0.0, activation_bytes=1_000_000)
+    first, second = (t.name for t in dag.transfers)
+    rates = {first: 4e6, second: 0.0}
+    run = start(dag, answer=lambda m: Setting(m.job, m.flow, m.iteration, 40, rates[m.flow], 1))
+    told = run.coordinator
+    told.wait_for(lambda: len(told.of(Release)) == 2)
+    told.tell(second, Setting("j", second, 0, 40, 8e6, 2, ("j", 0, first)))
+    assert run.finish() == {"h1": (0, ""), "h2": (0, "")}
+    ends = {line["flow"]: line for line in run.read("h1", "sent")}
+    (began_s, *_) = ends[second]["marks"][-1]
+    assert ends[second]["marks"][-1][1:] == [40, 8e6]
+    assert 0 <= began_s - ends[first]["acked_s"] < 0.05
+
+
 def test_progress_is_fresh_for_a_decision_but_not_reported_again_at_once(tmp_path):
     class Active:
         """An outgoing flow in flight."""

@@ -77,6 +77,8 @@ class Agent:
         self._incoming: dict[FlowName, IncomingFlow] = {}
         self._active: dict[FlowName, OutgoingFlow] = {}
         """Those of `_outgoing` that have something to send or to be acknowledged."""
+        self._later: dict[FlowKey, dict[FlowName, Setting]] = {}
+        """By flow: settings of others that hold as soon as it has ended."""
         self._heeded: dict[int, int] = {}
         """What descriptors of `_active` flows are in the poll set for."""
         self._handlers: dict[int, Callable[[], None]] = {}
@@ -243,8 +245,27 @@ class Agent:
             raise RunError(
                 f"the coordinator sent a setting for flow {setting.flow!r} of job {setting.job!r}, not sent from here"
             )
+        if setting.after is not None and self._is_for_later(setting, setting.after):
+            return
         flow.apply(setting, self._clock())
         self._write(flow)
+
+    def _is_for_later(self, setting: Setting, after: FlowKey) -> bool:
+        """Keep a setting that holds from the end of another flow on, if that is still to come."""
+        job, iteration, name = after
+        awaited = self._outgoing.get((job, name))
+        if awaited is not None and awaited.has_ended(iteration):
+            return False
+        self._later.setdefault(after, {})[setting.job, setting.flow] = setting
+        return True
+
+    def _follow(self, ended: FlowKey) -> None:
+        """Put in force what was to hold from the end of a flow on; a later decision on the same flow goes before it."""
+        for (job, name), setting in self._later.pop(ended, {}).items():
+            flow = self._outgoing.get((job, name))
+            if flow is not None:
+                flow.apply(setting, self._clock())
+                self._write(flow)
 
     def _write(self, flow: OutgoingFlow) -> None:
         """Write what TCP takes."""
@@ -292,6 +313,7 @@ class Agent:
     def _unattended(self, descriptor: int) -> None:
         """The coordinator has gone: every flow goes on by what is known of it."""
         del self._handlers[descriptor]  # the poll set has forgotten it with its closing
+        self._later.clear()
         for flow in self._outgoing.values():
             flow.forget_decisions()
         for flow in self._active.values():
@@ -345,6 +367,7 @@ class Agent:
 
     def _on_acknowledged(self, flow: OutgoingFlow, sent: SentFlow, now_s: float) -> None:
         name = flow.declaration.flow
+        self._follow((flow.job, sent.iteration, name))
         self._records.write(sent_line(flow.job, name, sent, now_s, self._zero))
         if flow.active is None:
             del self._active[flow.job, name]

@@ -183,6 +183,10 @@ class OutgoingFlow:
                 self._enforce(flow, now_s)
         return flow.by
 
+    def has_ended(self, iteration: int) -> bool:
+        """Whether all of an iteration has been acknowledged."""
+        return iteration < self._finished
+
     def apply(self, setting: Setting, now_s: float) -> None:
         """Put a setting in force: in mid-flow, before the flow has begun, or at its release, which is still to come.
 

@@ -1,0 +1,84 @@
+"""What a sender is told of the time after a flow's end, and what the real decision makes of it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from echelonflow.scheduling import policies
+from echelonflow.wire.messages import Begin, Declare, Finish, Release
+from tests.unit.coordinator_driver import decide
+from tests.unit.test_controller_ahead import after, in_spare_time, settings
+from tests.unit.test_controller_coordinator import BEGIN, NOW, A, B, flow, network, record, say, started
+
+__all__ = ["network"]
+
+BY_RATES = msgspec.structs.replace(BEGIN, policy="coflow", enforcer="rate")
+assert isinstance(BY_RATES, Begin)
+
+
+def declared(make):
+    """Two Coflows of a flow each on one link; the first is smaller and goes first."""
+    first, second = make("x0", 0), make("x1", 1)
+    second = msgspec.structs.replace(second, size_bytes=2 * first.size_bytes)
+    return Declare("job", "g", "k", 1.0, (first, second))
+
+
+@pytest.fixture
+def coordinator(network):
+    """Both flows are in flight: x0 has the link, and x1 waits for its end."""
+    coordinator = started(network, BY_RATES, groups=(declared(after),), load=policies.load)
+    say(coordinator, (A, Release("job", "x0", 0, NOW)), (A, Release("job", "x1", 0, NOW)))
+    assert {s.flow: s.rate_Bps == 0 for s in settings(decide(coordinator, NOW))} == {"x0": False, "x1": True}
+    return coordinator
+
+
+def finish(name, at_s=NOW):
+    return Finish("job", name, 0, at_s)
+
+
+def of_x1(instructions):
+    return [s for s in settings(instructions) if (s.flow, s.iteration) == ("x1", 0)]
+
+
+def test_a_sender_is_told_once_what_follows_the_end_of_its_flow(coordinator):
+    out = in_spare_time(coordinator)
+    (told,) = of_x1(out)
+    assert told.after == ("job", 0, "x0")
+    assert told.rate_Bps > 0
+    coordinator._run.books.ahead.note_decision()
+    assert of_x1(in_spare_time(coordinator)) == []
+
+
+def test_what_would_no_longer_follow_is_taken_back(coordinator):
+    (told,) = of_x1(in_spare_time(coordinator))
+    say(coordinator, (A, Release("job", "x0", 1, NOW)))
+    decide(coordinator, NOW)
+    (back,) = of_x1(in_spare_time(coordinator))  # x0 goes first again
+    assert (back.rate_Bps, back.after) == (0, None)
+    assert back.number > told.number
+
+
+def test_the_log_says_what_was_supposed(coordinator):
+    logged = [i.record for i in in_spare_time(coordinator) if hasattr(i, "record")]
+    (ends,) = [each for each in logged if each.trigger.startswith("end of")]
+    assert (ends.ahead, ends.trigger) == (True, "end of job/x0#0")
+    assert [(job, iteration, name) for job, iteration, name, _, _ in ends.changed] == [("job", 0, "x1")]
+
+
+def test_the_real_decision_follows_with_a_higher_number(coordinator):
+    (told,) = of_x1(in_spare_time(coordinator))
+    say(coordinator, (B, finish("x0")))
+    out = decide(coordinator, NOW)
+    (real,) = of_x1(out)
+    assert real.after is None
+    assert real.number > told.number
+    assert real.rate_Bps == pytest.approx(told.rate_Bps)
+    assert record(out).trigger == "finish job/x0#0"
+
+
+def test_who_does_not_say_what_comes_before_its_flows_is_told_nothing(network):
+    coordinator = started(network, BY_RATES, groups=(declared(flow),), load=policies.load)
+    say(coordinator, (A, Release("job", "x0", 0, NOW)), (A, Release("job", "x1", 0, NOW)))
+    decide(coordinator, NOW)
+    assert of_x1(in_spare_time(coordinator)) == []
