@@ -23,8 +23,10 @@ from echelonflow.scheduling.state import Estimate, SchedulerState
 from echelonflow.wire.classes import DEFAULT_CLASS, dscp_of_class
 from echelonflow.wire.messages import Setting
 
-SETS_AT_ONCE = 8
+SETS_AT_ONCE = 4
 """So many sets are gone through in one piece of spare time, if their answers are remembered."""
+MOST_BESIDE = 1000
+"""Beside more flows in flight nothing is decided ahead: one question would take longer than what comes may wait."""
 
 _WAITS = Treatment(dscp_of_class(DEFAULT_CLASS), 0.0)
 FLOWS_NAMED = 2
@@ -107,10 +109,10 @@ class AheadBooks:
         """Whether there may be something to decide ahead."""
         return self._asked is None and (self._stale or bool(self._to_do) or not self._ends_seen)
 
-    def next_sets(self) -> list[CandidateSet]:
-        """The next sets to be asked about, all of whose flows are still to be released."""
+    def next_sets(self, beside: int) -> list[CandidateSet]:
+        """The next sets to be asked about, all of whose flows are still to be released; `beside` flows are in flight."""
         if self._stale:
-            self._to_do = self.candidates.sets()[::-1]
+            self._to_do = [] if beside > MOST_BESIDE else self.candidates.sets()[::-1]
             self._stale = False
         taken: list[CandidateSet] = []
         while self._to_do and len(taken) < SETS_AT_ONCE:

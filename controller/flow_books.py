@@ -353,7 +353,7 @@ class FlowBooks:
         """Decide for sets of flows that can be released next: those whose answers are known, and one to ask about."""
         began_s = self._clock()
         instructions: list[Instruction] = []
-        sets = self.ahead.next_sets()
+        sets = self.ahead.next_sets(len(self._flows))
         for place, candidates in enumerate(sets):
             by, treatments = self.ahead.remembered(candidates, self._flows)
             if treatments is None:

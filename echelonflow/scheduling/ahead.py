@@ -12,6 +12,7 @@ Pure, and the same for the coordinator and the simulator.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -22,6 +23,8 @@ from echelonflow.wire.messages import Before, Declare, FlowDeclaration
 
 MOST_NAMED = 4_000_000
 """Flows that declarations name before others, all of them together."""
+MOST_CONSIDERED, MOST_TOGETHER = 4096, 256
+"""Candidates that are looked at, those first that became it first; and flows of a set, of which a Coflow may make several."""
 MOST_SETS = 16
 """Of one job: those that come first, by iteration, then offset, then index."""
 MOST_ANSWERS = 4096
@@ -135,13 +138,15 @@ class Candidates:
     def sets(self) -> list[CandidateSet]:
         """The candidates, by job, iteration and Coflow; of every job those that come first."""
         together: dict[tuple[str, int, str], list[FlowKey]] = {}
-        for key in self._ready:
+        for key in itertools.islice(self._ready, MOST_CONSIDERED):
             together.setdefault((key[0], key[1], self._flow(key).coflow), []).append(key)
         by_job: dict[str, list[tuple[int, float, int, list[FlowKey]]]] = {}
         for (job, iteration, _), keys in together.items():
             keys.sort(key=lambda key: self._flow(key).index)
-            offset_s, index = min((self._flow(key).offset_s, self._flow(key).index) for key in keys)
-            by_job.setdefault(job, []).append((iteration, offset_s, index, keys))
+            for first in range(0, len(keys), MOST_TOGETHER):
+                some = keys[first : first + MOST_TOGETHER]
+                offset_s, index = min((self._flow(key).offset_s, self._flow(key).index) for key in some)
+                by_job.setdefault(job, []).append((iteration, offset_s, index, some))
         nearest = (entry for job in sorted(by_job) for entry in sorted(by_job[job], key=_place)[:MOST_SETS])
         return [CandidateSet(tuple(keys), frozenset(self._ended(keys))) for _, _, _, keys in nearest]
 

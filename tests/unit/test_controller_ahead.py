@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from controller import ahead_books
 from controller.asking import ask
 from controller.instructions import AskPolicy, InstallRules, LogDecision, SendTo
 from echelonflow.errors import InputError
@@ -267,6 +268,25 @@ class TestAfterARestart:
         # The agent had released it, unheard, and sends it by another mark than it was told meanwhile.
         say(coordinator, (A, ReleaseAgain("job", "x0", 0, NOW, 0, SECOND)))
         assert [(s.flow, s.dscp) for s in settings(decide(coordinator, NOW))] == [("x0", SECOND)]
+
+
+def test_what_could_be_decided_ahead_is_bounded(monkeypatch, network):
+    monkeypatch.setattr(ahead, "MOST_TOGETHER", 5)
+    flows = tuple(msgspec.structs.replace(after(f"f{i}", i), coflow="one") for i in range(12))
+    group = Declare("job", "g", "pp", 1.0, flows)
+    candidates = Candidates()
+    candidates.declare(group)
+    assert [len(s.flows) for s in candidates.sets()] == [5, 5, 2]
+    monkeypatch.setattr(ahead, "MOST_CONSIDERED", 6)
+    assert [len(s.flows) for s in candidates.sets()] == [5, 1]
+    monkeypatch.setattr(ahead_books, "MOST_BESIDE", 1)
+    coordinator = started(network, groups=(group,))
+    say(coordinator, (A, release("f0")), (A, release("f1")))
+    decide(coordinator, NOW)
+    assert in_spare_time(coordinator) == []
+    say(coordinator, (B, finish("f0")))
+    decide(coordinator, NOW)
+    assert settings(in_spare_time(coordinator))
 
 
 def test_every_piece_of_spare_time_is_bounded(network):
