@@ -21,7 +21,7 @@ from results.analysis.asked import (
 )
 from results.analysis.budget import JobBudget, budgets
 from results.analysis.context import Context
-from results.analysis.effects import judge_effects
+from results.analysis.effects import judge_effects, not_told_s
 from results.analysis.evidence import Evidence, RawRun
 from results.analysis.fidelity import Fidelity, measure
 from results.analysis.figures import JobFigures, job_figures
@@ -136,7 +136,13 @@ def _judged(run: RawRun, plan: Plan, evidence: Evidence) -> AnalysedRun:
             context.calibration, outcome.run_index, context.limits, hosts, explained=explained is not None
         ),
         *run.wrong,
-        *judge(fidelity, context.limits, accounted_for(outcome.faults), explained=explained is not None),
+        *judge(
+            fidelity,
+            context.limits,
+            accounted_for(outcome.faults),
+            explained=explained is not None,
+            no_matter_s=0.0 if explained is None else not_told_s(figures),
+        ),
         *judge_swaps(phases),
         *(
             []

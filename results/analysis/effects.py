@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from results.analysis.budget import JobBudget
 from results.analysis.fidelity import Fidelity
+from results.analysis.figures import JobFigures
 from results.analysis.limits import Limits
 
 TOLD_APART = 0.005
@@ -19,6 +20,12 @@ def judge_effects(budgets: Mapping[str, JobBudget], fidelity: Fidelity, limits: 
         reasons += _moved(job, budget, fidelity, limits)
         reasons += _unexplained(job, budget, fidelity, limits)
     return reasons
+
+
+def not_told_s(figures: Mapping[str, JobFigures]) -> float:
+    """The time that is not told from none in any job's iterations; 0 where none has ended."""
+    iterations_s = [found.iteration_s for found in figures.values() if found.iteration_s > 0]
+    return min(iterations_s, default=0.0) * TOLD_APART
 
 
 def moved_s(budget: JobBudget) -> float:

@@ -140,6 +140,16 @@ def test_log_and_packets_apart(good):
     assert "3.00 ms apart by log and by packets in the median" in reason
 
 
+def test_one_end_that_was_noticed_late_matters_only_where_iterations_are_short(good):
+    run, record, packets, jobs = good
+    record.flows[-1] = replace(record.flows[-1], finish_s=record.flows[-1].finish_s + 0.03)
+    found = measure(run, record, packets, jobs)
+    (reason,) = judge(found, Limits(), no_matter_s=0.011)
+    assert "one flow in a hundred ended" in reason
+    assert "limit 11.00 ms" in reason
+    assert judge(found, Limits(), no_matter_s=0.04) == []
+
+
 def test_an_unfinished_flow(good):
     _, record, _, _ = good
     record.flows[2] = replace(record.flows[2], finish_s=math.nan)
