@@ -140,12 +140,17 @@ def test_coflows_of_an_imported_trace_run_on_packets(imported):
     assert took_s["coflow"] < 0.75 * took_s["fair"]
 
 
+def on_flows_in_flight(path):
+    """Decisions so far, but those ahead of any release."""
+    return [decision for decision in read_decisions(path) if not decision.ahead]
+
+
 def test_a_policy_is_swapped_while_flows_are_in_flight(tmp_path):
     experiment, out = tmp_path / "slow.yaml", tmp_path / "out"
     experiment.write_text(SHORT_PIPELINE.replace("800 ms", "3 s"))
     with echelon_run(experiment, "--out", out, "--policy", "coflow(grouping=group)", *ONCE) as process:
         decisions = out / "raw" / "coflow-grouping-group-r0" / "decisions.jsonl"
-        wait_until(lambda: len(read_decisions(decisions)) >= 2, 90, "two decisions", process, [out / "logs"])
+        wait_until(lambda: len(on_flows_in_flight(decisions)) >= 2, 90, "two decisions", process, [out / "logs"])
         assert "coflow(grouping=group)" in echelon("status", "--at", out)
         assert "in force: echelonflow" in echelon("policy", "echelonflow", "--at", out)
         bad = tmp_path / "bad.py"
@@ -166,7 +171,7 @@ def test_a_link_that_slows_down_after_it_was_measured(short_pipeline, tmp_path):
     out = tmp_path / "out"
     with echelon_run(short_pipeline, "--out", out, "--policy", "fair", *ONCE) as process:
         decisions = out / "raw" / "fair-r0" / "decisions.jsonl"
-        wait_until(lambda: read_decisions(decisions), 90, "flows in flight", process, [out / "logs"])
+        wait_until(lambda: on_flows_in_flight(decisions), 90, "flows in flight", process, [out / "logs"])
         inside = ["nsenter", "-t", str(running(process, "--host h1")), "-n", "tc", "-batch", "-"]
         slow = queues.burst_lines("h1-eth0", 0.6 * 50e6, 1500, 65_536, 0.004)
         subprocess.run(inside, input="\n".join(slow) + "\n", text=True, check=True)
@@ -189,7 +194,7 @@ def test_a_part_that_dies_ends_the_run_with_a_reason(short_pipeline, tmp_path, v
     out = tmp_path / "out"
     with echelon_run(short_pipeline, "--out", out, "--policy", "fair", *ONCE) as process:
         decisions = out / "raw" / "fair-r0" / "decisions.jsonl"
-        wait_until(lambda: read_decisions(decisions), 90, "flows in flight", process, [out / "logs"])
+        wait_until(lambda: on_flows_in_flight(decisions), 90, "flows in flight", process, [out / "logs"])
         os.kill(running(process, victim), signal.SIGKILL)
         code, _, stderr = end_of(process, 60, [out / "logs"])  # it says within 10 s; a busy machine may need more
     assert code == 1, stderr
@@ -233,7 +238,7 @@ def test_what_breaks_costs_one_run_and_another_is_made_in_its_place(short_pipeli
     out = tmp_path / "out"
     with echelon_run(short_pipeline, "--out", out, "--policy", "fair", "--repeat", "2") as process:
         decisions = out / "raw" / "fair-r0" / "decisions.jsonl"
-        wait_until(lambda: read_decisions(decisions), 90, "flows in flight", process, [out / "logs"])
+        wait_until(lambda: on_flows_in_flight(decisions), 90, "flows in flight", process, [out / "logs"])
         inner = [pid for pid, line in descendants(process.pid).items() if victim in line and "init.py" not in line]
         os.kill(inner[-1], signal.SIGKILL)
         code, stdout, stderr = end_of(process, 120, [out / "logs"])
