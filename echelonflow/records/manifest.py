@@ -79,8 +79,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     congestion_control: str | None = None
     framework: str | None = None
     decisions: Decisions | None = None
-    """Whether flows wait for a decision at their release ("wait"), or one may be made before ("ahead"); None in folders
-    from before there was a choice, where they waited, and in simulations."""
+    """Whether flows wait for a decision at their release ("wait"), or one may be made before ("ahead").
+
+    None in simulations, and in folders from before there was a choice, where they waited."""
     git: str | None = None
     resumed: tuple[Resumption, ...] = ()
     versions: dict[str, str] = msgspec.field(default_factory=dict)

@@ -1,8 +1,8 @@
 """What to decide for ahead of time: which flows can be released next, and answers that were given before.
 
 A flow is a *candidate* when all flows that its declaration names before it are in flight or have ended. Candidates
-that are likely released together, those of one Coflow in one iteration, are asked about together (`CandidateSet`):
-what would be decided if they were released now, and what has to end before them had ended?
+that are likely released together, those of one Coflow in one iteration, are asked about together (`CandidateSet`).
+What would be decided if they were released now, and what has to end before them had ended?
 
 Iterations repeat, so the same sets meet the same flows in flight again. What was answered then is kept by template,
 which knows no iteration numbers (the EchelonFlow paper, section 5: `AnswerMemory`).
