@@ -29,6 +29,7 @@ EXAMPLES = [
     events.SwitchRefused("s1", "OpenFlow error type 5 code 1"),
     events.PacketShown(1, 2, "02:00:00:00:00:01"),
     events.RoundOver(),
+    events.SpareTime(),
     events.PolicyFailed(7, "too slow"),
     events.PolicyOrdered("./mine.py(a=b)", "rate"),
     events.StandingOrdered("fair"),
