@@ -2,7 +2,7 @@
 
 `priority` uses the order: flows that are in each other's way get classes in their order (`fold`), and no flow is paced.
 Where classes run out, the last of those for which the allocation has nothing wait at their senders. `rate` uses the
-rates alone: all flows share the first data class, and those that share a link are paced by their senders. Adding an enforcer is adding a
+rates alone: all flows share the first data class and are paced by their senders. Adding an enforcer is adding a
 function and its name in `ENFORCERS`.
 """
 
@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from echelonflow.model.arrays import Bools, Floats
+from echelonflow.model.arrays import Floats
 from echelonflow.scheduling.allocation import FEASIBILITY_TOLERANCE, Allocation
 from echelonflow.scheduling.folding import UNDECIDED, fold
 from echelonflow.scheduling.snapshot import Snapshot
@@ -30,8 +30,6 @@ rates are what others leave over, for moments.
 """
 MOST_CRUMBS_SHARE = 0.05
 """Crumbs count as none only where all of them together are at most this share of a link."""
-ALONE_SHARE = 1 - CRUMB_SHARE
-"""A flow that is to have this share of a link has it for itself: what is left is a crumb."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +55,11 @@ def priority(snapshot: Snapshot, allocation: Allocation, in_force: InForce) -> l
 
 
 def rate(snapshot: Snapshot, allocation: Allocation, in_force: InForce) -> list[Treatment]:
-    """Rates as allocated, except that a change too small to matter is left out where links can bear it.
-
-    A flow that is to have a link for itself is not paced: the link does that. Paced to what the link carries, it would
-    never make up for a moment lost, be it a late timer or the time that a hand-over takes.
-    """
+    """Rates as allocated, except that a change too small to matter is left out where links can bear it."""
     dscp = dscp_of_class(DATA_CLASSES[0])
     wanted = _without_crumbs(snapshot, allocation.rates_Bps)
     now = np.array([np.nan if old is None or old.rate_Bps is None else old.rate_Bps for old in in_force])
-    alone = _has_link_for_itself(snapshot, wanted)
-    rows = zip(_settled(snapshot, wanted, now).tolist(), alone.tolist(), strict=True)
-    return [Treatment(dscp, None if unpaced else value) for value, unpaced in rows]
-
-
-def _has_link_for_itself(snapshot: Snapshot, rates: Floats) -> Bools:
-    """Whether each flow is to have all that some link of its path carries."""
-    whole = rates[snapshot.hop_flow()] >= ALONE_SHARE * snapshot.capacity_Bps[snapshot.path_link]
-    found: Bools = np.bincount(snapshot.hop_flow(), weights=whole, minlength=snapshot.flows) > 0
-    return found
+    return [Treatment(dscp, value) for value in _settled(snapshot, wanted, now).tolist()]
 
 
 def _without_crumbs(snapshot: Snapshot, rates: Floats) -> Floats:

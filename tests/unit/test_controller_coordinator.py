@@ -294,7 +294,7 @@ def test_rates_are_settings_and_pauses(network):
     coordinator = started(network, Begin("r", "by-id", "rate", 2, "/d"))
     say(coordinator, (A, release("x0")))
     capacity = network.capacity_Bps[0]
-    assert decide(coordinator, NOW)[1] == SendTo(A, Decide((Setting("job", "x0", 0, TOP, None, 1),)))
+    assert decide(coordinator, NOW)[1] == SendTo(A, Decide((Setting("job", "x0", 0, TOP, capacity, 1),)))
     say(coordinator, (A, release("x1")))
     settings = decide(coordinator, NOW)[1].message.settings
     assert {s.flow: s.rate_Bps for s in settings} == {"x0": capacity / 2, "x1": capacity / 2}

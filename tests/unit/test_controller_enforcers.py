@@ -123,18 +123,6 @@ def test_from_priority_to_rate_every_flow_gets_its_rate():
     assert treatment == Treatment(DATA, 500_000.0)
 
 
-def test_a_flow_that_is_to_have_a_link_for_itself_is_not_paced():
-    snapshot = snapshot_of([("h1", "h2"), ("h3", "h4"), ("h3", "h1")])
-    capacity = snapshot.capacity_Bps[0]
-    shared = [0.6 * capacity, 0.4 * capacity]
-    alone, *others = rate(snapshot, rates(capacity, *shared), [Treatment(DATA, 500_000.0)] * 3)
-    assert alone == Treatment(DATA, None)
-    assert [t.rate_Bps for t in others] == shared
-    assert rate(snapshot, rates(capacity, *shared), [alone, *others]) == [alone, *others]
-    (paced, *_) = rate(snapshot, rates(0.9 * capacity, *shared), [alone, *others])
-    assert paced == Treatment(DATA, 0.9 * capacity)
-
-
 def test_many_crumbs_are_a_meal():
     """A Coflow of many small flows beside a large one must not wait for it: together they have more than a crumb."""
     snapshot = snapshot_of([("h1", "h2")] * 5)
