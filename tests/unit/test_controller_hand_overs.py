@@ -45,7 +45,7 @@ def test_a_sender_is_told_once_what_follows_the_end_of_its_flow(coordinator):
     out = in_spare_time(coordinator)
     (told,) = of_x1(out)
     assert told.after == ("job", 0, "x0")
-    assert told.rate_Bps is None  # it is to have the link for itself
+    assert told.rate_Bps > 0
     coordinator._run.books.ahead.note_decision()
     assert of_x1(in_spare_time(coordinator)) == []
 
