@@ -1,8 +1,9 @@
-"""Has the kernel say when the last byte that was handed to TCP has been acknowledged: no polling finds that out so soon.
+"""Has the kernel say when the last byte that was handed to TCP has left it, and when it has been acknowledged.
 
-A send can ask for a time stamp of its last byte's acknowledgement (SO_TIMESTAMPING; Documentation/networking/timestamping).
-The stamp comes through the socket's error queue, which wakes whoever waits for the socket. Its value is of no account
-here: what is acknowledged is asked of TCP itself, so a stamp too many or one that is lost does no harm.
+No polling finds that out so soon. A send can ask for time stamps of its last byte: when it enters the host's queue, and
+when it is acknowledged (SO_TIMESTAMPING; Documentation/networking/timestamping). Stamps come through the socket's error
+queue, which wakes whoever waits for the socket. Their values are of no account here: what has left and what is
+acknowledged is asked of TCP itself, so a stamp too many or one that is lost does no harm.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import socket
 import struct
 
 _SO_TIMESTAMPING = 37
-_TX_ACK, _OPT_TSONLY, _OPT_ID, _SOFTWARE = 1 << 9, 1 << 11, 1 << 7, 1 << 4
-_ASKED = [(socket.SOL_SOCKET, _SO_TIMESTAMPING, struct.pack("@I", _TX_ACK))]
+_TX_SCHED, _TX_ACK, _OPT_TSONLY, _OPT_ID, _SOFTWARE = 1 << 8, 1 << 9, 1 << 11, 1 << 7, 1 << 4
+_ASKED = [(socket.SOL_SOCKET, _SO_TIMESTAMPING, struct.pack("@I", _TX_SCHED | _TX_ACK))]
 _STAMP_BYTES = 512
 
 
@@ -27,7 +28,7 @@ def announce(connection: socket.socket) -> bool:
 
 
 def send_last(connection: socket.socket, data: memoryview) -> int:
-    """Send what TCP takes of `data`; the acknowledgement of the last byte of it is announced. OSError as `send` raises it."""
+    """Send what TCP takes of `data`; that the last byte of it leaves, and its acknowledgement, are announced. OSError as of `send`."""
     return connection.sendmsg([data], _ASKED)
 
 

@@ -78,7 +78,7 @@ class Agent:
         self._active: dict[FlowName, OutgoingFlow] = {}
         """Those of `_outgoing` that have something to send or to be acknowledged."""
         self._later: dict[FlowKey, dict[FlowName, Setting]] = {}
-        """By flow: settings of others that hold as soon as it has ended."""
+        """By flow: settings of others that hold as soon as all of it has left."""
         self._heeded: dict[int, int] = {}
         """What descriptors of `_active` flows are in the poll set for."""
         self._handlers: dict[int, Callable[[], None]] = {}
@@ -254,14 +254,17 @@ class Agent:
         """Keep a setting that holds from the end of another flow on, if that is still to come."""
         job, iteration, name = after
         awaited = self._outgoing.get((job, name))
-        if awaited is not None and awaited.has_ended(iteration):
+        if awaited is not None and awaited.has_left(iteration):
             return False
         self._later.setdefault(after, {})[setting.job, setting.flow] = setting
         return True
 
-    def _follow(self, ended: FlowKey) -> None:
-        """Put in force what was to hold from the end of a flow on; a later decision on the same flow goes before it."""
-        for (job, name), setting in self._later.pop(ended, {}).items():
+    def _follow(self, left: FlowKey) -> None:
+        """Put in force what was to hold from the end of a flow on; a later decision on the same flow goes before it.
+
+        All of that flow has left: its last segments are on their way, and the link is free for what follows them.
+        """
+        for (job, name), setting in self._later.pop(left, {}).items():
             flow = self._outgoing.get((job, name))
             if flow is not None:
                 flow.apply(setting, self._clock())
@@ -302,6 +305,8 @@ class Agent:
         for flow in list(self._active.values()):
             if flow.next_piece_s <= now_s:
                 self._write(flow)
+            if self._later and (active := flow.active) is not None and flow.has_left(active.iteration):
+                self._follow((flow.job, active.iteration, flow.declaration.flow))
             if flow.awaits_acknowledgement or progress_due:
                 flow.poll(now_s)
         if progress_due:

@@ -187,6 +187,18 @@ class OutgoingFlow:
         """Whether all of an iteration has been acknowledged."""
         return iteration < self._finished
 
+    def has_left(self, iteration: int) -> bool:
+        """Whether TCP has sent all of an iteration: nothing of it will ask for the link any more, unless it is lost."""
+        if self.has_ended(iteration):
+            return True
+        flow = self.active
+        return (
+            flow is not None
+            and flow.iteration == iteration
+            and flow.written_bytes == self.declaration.size_bytes
+            and not self._unsent_bytes()
+        )
+
     def apply(self, setting: Setting, now_s: float) -> None:
         """Put a setting in force: in mid-flow, before the flow has begun, or at its release, which is still to come.
 
