@@ -114,7 +114,8 @@ class Engine:
         at_once = realism.decision_latency_s == 0 and replayed is None
         self._ideal = faithful and self._classes is None and at_once
         self._flows = Flows()
-        self._bursts = Bursts(realism.burst_s) if realism.burst_s > 0 else None
+        burst_s = realism.bursts_for(policy.enforcer)
+        self._bursts = Bursts(burst_s) if burst_s > 0 else None
         self._expires_s = math.inf
         self._on_their_way: list[tuple[float, int, _Decision]] = []
         """Heap of (when in force, sequence number, decision)."""

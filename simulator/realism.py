@@ -32,10 +32,11 @@ class Realism:
     fair sharing within one, whatever rates the policy wants. One that is enforced by `rate` gets its rates.
     `enforcer="auto"` is the policy's own. A decision takes effect `decision_latency_s` after the snapshot it was made
     of. A flow that no decision has reached yet waits, or with `undecided="last-class"` takes what all others leave. With
-    "ahead" it starts by what was decided before its release (`simulator.ahead`), as in the testbed. Computations of training jobs end later than they would by an exponential time of mean
-    `late_s`, drawn anew in every repeat. After an idle spell a link passes up to `burst_s` of its capacity at once
-    (`simulator.bursts`), as the testbed's links do by 2 to 20 ms. A flow ends by so much sooner, at most, for each
-    spell in which its whole path was idle. Raises InputError for values out of range.
+    "ahead" it starts by what was decided before its release (`simulator.ahead`), as in the testbed. Computations of
+    training jobs end later than they would by an exponential time of mean `late_s`, drawn anew in every repeat. After an
+    idle spell a link passes up to `burst_s` of its capacity at once (`simulator.bursts`), as the testbed's links do by
+    2 to 20 ms. A flow ends by so much sooner, at most, for each spell in which its whole path was idle. Where senders pace
+    (enforcer `rate`) no flow gains by it. Raises InputError for values out of range.
     """
 
     classes: int | None = None
@@ -61,8 +62,14 @@ class Realism:
 
     def folds(self, policy_enforcer: str) -> bool:
         """Whether a policy with this enforcer has its order folded into classes."""
-        enforcer = policy_enforcer if self.enforcer == "auto" else self.enforcer
-        return self.classes is not None and enforcer == "priority"
+        return self.classes is not None and self._enforcer(policy_enforcer) == "priority"
+
+    def bursts_for(self, policy_enforcer: str) -> float:
+        """Seconds of its capacity that an idle link passes at once; paced senders send no faster than it carries."""
+        return 0.0 if self._enforcer(policy_enforcer) == "rate" else self.burst_s
+
+    def _enforcer(self, policy_enforcer: str) -> str:
+        return policy_enforcer if self.enforcer == "auto" else self.enforcer
 
     def classes_for(self, policy_enforcer: str) -> int | None:
         """The classes into which the order of a policy with this enforcer is folded; None where it is not."""

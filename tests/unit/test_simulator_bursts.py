@@ -33,6 +33,14 @@ def test_a_flow_on_idle_links_gains_the_burst_once_however_long_its_path(realism
     assert finish_s((0, 0, 1, 1.0), **realism) == pytest.approx([1.0 - BURST_S + latency_s], abs=1e-5)
 
 
+def test_paced_flows_gain_nothing():
+    """A Coflow alone on idle links: its sender paces it to what they carry, whatever they could pass at once."""
+    coflow = "coflow(grouping=collective)"
+    assert finish_s((0, 0, 1, 1.0), policy=coflow, classes=7) == pytest.approx([1.0], abs=1e-5)
+    by_order = finish_s((0, 0, 1, 1.0), policy=coflow, classes=7, enforcer="priority")
+    assert by_order == pytest.approx([1.0 - BURST_S], abs=1e-5)
+
+
 def test_one_that_is_shorter_than_the_burst_is_there_at_once():
     assert finish_s((1.0, 0, 1, 0.01)) == pytest.approx([1.0], abs=1e-5)
 
