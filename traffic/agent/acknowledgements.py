@@ -1,7 +1,7 @@
 """Has the kernel say when the last byte that was handed to TCP has left it, and when it has been acknowledged.
 
-No polling finds that out so soon. A send can ask for time stamps of its last byte: when it enters the host's queue, and
-when it is acknowledged (SO_TIMESTAMPING; Documentation/networking/timestamping). Stamps come through the socket's error
+No polling finds that out so soon. A send can ask for time stamps of its last byte (SO_TIMESTAMPING): when it enters the
+host's queue, and when it is acknowledged. Documentation/networking/timestamping of the kernel tells of it. Stamps come through the socket's error
 queue, which wakes whoever waits for the socket. Their values are of no account here: what has left and what is
 acknowledged is asked of TCP itself, so a stamp too many or one that is lost does no harm.
 """
