@@ -2,8 +2,8 @@
 
 No polling finds that out so soon. A send can ask for time stamps of its last byte (SO_TIMESTAMPING): when it enters the
 host's queue, and when it is acknowledged. Documentation/networking/timestamping of the kernel tells of it. Stamps come through the socket's error
-queue, which wakes whoever waits for the socket. Their values are of no account here: what has left and what is
-acknowledged is asked of TCP itself, so a stamp too many or one that is lost does no harm.
+queue, which wakes whoever waits for the socket. Their values are of no account here: TCP itself is asked what has
+left and what is acknowledged. So a stamp too many or one that is lost does no harm.
 """
 
 from __future__ import annotations
