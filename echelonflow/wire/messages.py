@@ -213,8 +213,8 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     is provisional: the flow starts by it at its release, and waits for no other. There a rate of 0 says that the flow
     does wait, and takes back what was said before.
 
-    With `after` it holds from the end of another flow on that is sent from here, which is when all of that one's iteration
-    is acknowledged. A later decision goes before it. Only who declares what comes before a flow is told such.
+    With `after` it holds from the end of another flow on that is sent from here, which is when TCP has sent all of
+    that one's iteration. A later decision goes before it. Only who declares what comes before a flow is told such.
     """
 
     job: str

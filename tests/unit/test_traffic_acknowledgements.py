@@ -8,6 +8,7 @@ import socket
 import pytest
 
 from echelonflow.wire.messages import FlowDeclaration, Setting
+from tests.waiting import wait_until
 from traffic.agent import sender
 from traffic.agent.sender import ACK_ANNOUNCED_POLL_S, ACK_POLL_S, OutgoingFlow
 
@@ -59,6 +60,24 @@ def test_whoever_waits_is_woken_by_the_last_acknowledgement(ends):
         assert flow.wanted_events is None
         flow.take_announcements()
         assert poll.poll(0) == []
+
+
+def test_a_flow_has_left_when_tcp_has_sent_all_of_it_whether_acknowledged_or_not(ends):
+    sending, receiving = ends
+    receiving.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
+    ended = []
+    flow = flow_on(sending, ended)
+    write_all(flow)
+    assert not flow.has_left(0)  # the receiver takes no more: the rest waits in the socket
+    received = 0
+    while received < SIZE_BYTES:
+        received += len(receiving.recv(1 << 16))
+    assert flow.has_left(0)
+    assert not flow.has_left(1)
+    assert not flow.has_ended(0)
+    wait_until(lambda: flow.poll(2.0) or ended, 5, "the last acknowledgement")
+    assert flow.has_left(0)
+    assert flow.has_ended(0)
 
 
 def test_a_connection_whose_errors_were_taken_still_tells_of_its_loss(ends):
