@@ -172,9 +172,7 @@ class AheadBooks:
     ) -> Treatments:
         """What the answer means for the flows that were asked about; it is remembered."""
         assert question.ahead is not None
-        in_force = [flows[key].treatment if key in flows else None for key in question.keys]
-        treatments = ENFORCERS[enforcer](question.snapshot, allocation, in_force)
-        of = dict(zip(question.keys, treatments, strict=True))
+        of = treatments_by_flow(question, allocation, enforcer, flows)
         answer = tuple(of[key] for key in question.ahead.flows)
         self._memory.keep(question.ahead.by, answer)
         return answer
@@ -231,3 +229,11 @@ def trigger_of(flows: Sequence[FlowKey], what: str = "ahead") -> str:
     named = ", ".join(f"{job}/{flow}#{iteration}" for job, iteration, flow in flows[:FLOWS_NAMED])
     more = len(flows) - FLOWS_NAMED
     return f"{what} {named}" + (f", and {more} more" if more > 0 else "")
+
+
+def treatments_by_flow(
+    question: Question, allocation: Allocation, enforcer: str, flows: Mapping[FlowKey, FlowInFlight]
+) -> dict[FlowKey, Treatment | None]:
+    """What an answer means for each flow that was asked about, beside what is in force for those in flight."""
+    in_force = [flows[key].treatment if key in flows else None for key in question.keys]
+    return dict(zip(question.keys, ENFORCERS[enforcer](question.snapshot, allocation, in_force), strict=True))

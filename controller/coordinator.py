@@ -9,7 +9,8 @@ A run may be standing instead: made by the controller itself for clients that co
 Everything that happens is an event (`echelonflow.records.events`), and `handle` is the one entry for all of them. The
 shell says `RoundOver` once after all events of one wake-up: what arrives together is decided together. Policies
 are asked by the shell, and `PolicyAnswered` goes on from there; meanwhile everything else is heard. When nothing else
-is to be done it says `SpareTime`, which is used to decide for flows before they are released. So the same events lead to the same instructions, durations in decision records excepted.
+is to be done it says `SpareTime`, which is used to decide for flows before they are released. So the same events lead
+to the same instructions, durations in decision records excepted.
 
 What the runner is told:
   switches  every switch has its rules                      detail: how many

@@ -15,7 +15,7 @@ from collections.abc import Set as AbstractSet
 
 import numpy as np
 
-from controller.ahead_books import AheadBooks, Treatments, trigger_of
+from controller.ahead_books import AheadBooks, Treatments, treatments_by_flow, trigger_of
 from controller.enforcers import ENFORCERS, Treatment
 from controller.fabric import Fabric
 from controller.hand_overs import hand_over
@@ -327,25 +327,32 @@ class FlowBooks:
 
     def answer(self, question: Question, allocation: Allocation, enforcer: str) -> list[Instruction]:
         """Put an answer in force, and say what it changes, and only that: rules first, then the agents, then the log."""
-        policy_ms = (self._clock() - question.asked_s) * 1e3
-        snapshot, time_s = question.snapshot, question.time_s
-        self._expires_s = max(allocation.valid_until_s, time_s + SHORTEST_VALIDITY_S)
+        policy_ms = self._since_ms(question.asked_s)
+        self._expires_s = max(allocation.valid_until_s, question.time_s + SHORTEST_VALIDITY_S)
         self.ahead.note_decision()
         settings, corrected = self._enforce(question, allocation, enforcer)
         instructions: list[Instruction] = [*self._rule_changes(question.keys), *_messages(settings)]
-        record = DecisionRecord(
-            time_s=time_s,
+        record = self._record(question, policy_ms)
+        return [
+            *instructions,
+            LogDecision(dataclasses.replace(record, changed=_changed(settings), corrected=corrected)),
+        ]
+
+    def _record(self, question: Question, policy_ms: float) -> DecisionRecord:
+        """What the log says of any decision; what it has changed is to be added."""
+        return DecisionRecord(
+            time_s=question.time_s,
             trigger=question.trigger,
-            flows=snapshot.flows,
-            groups=len(snapshot.groups.id),
-            digest=digest(snapshot),
+            flows=question.snapshot.flows,
+            groups=len(question.snapshot.groups.id),
+            digest=digest(question.snapshot),
             policy_ms=policy_ms,
-            total_ms=(self._clock() - question.began_s) * 1e3,
-            changed=_changed(settings),
+            total_ms=self._since_ms(question.began_s),
             number=question.number,
-            corrected=corrected,
         )
-        return [*instructions, LogDecision(record)]
+
+    def _since_ms(self, moment_s: float) -> float:
+        return (self._clock() - moment_s) * 1e3
 
     # Decisions ahead of time
 
@@ -367,7 +374,7 @@ class FlowBooks:
                 groups=len({(key[0], key[1], self._state.group_of(key[0], key[2])) for key in self._flows}),
                 digest="",
                 policy_ms=0.0,
-                total_ms=(self._clock() - began_s) * 1e3,
+                total_ms=self._since_ms(began_s),
             )
             instructions += self._tell_ahead(candidates.flows, treatments, by, record)
         ends = self.ahead.question_of_ends(self._flows, policy, now_s, self._estimate(now_s))
@@ -379,32 +386,19 @@ class FlowBooks:
         if question.ahead.ended:
             return self._answer_of_ends(question, question.ahead.ended, allocation, enforcer)
         treatments = self.ahead.answered(question, allocation, enforcer, self._flows)
-        return self._tell_ahead(question.ahead.flows, treatments, question.ahead.by, self._record_ahead(question))
-
-    def _record_ahead(self, question: Question) -> DecisionRecord:
-        return DecisionRecord(
-            time_s=question.time_s,
-            trigger=question.trigger,
-            flows=question.snapshot.flows,
-            groups=len(question.snapshot.groups.id),
-            digest=digest(question.snapshot),
-            policy_ms=(self._clock() - question.asked_s) * 1e3,
-            total_ms=(self._clock() - question.began_s) * 1e3,
-            number=question.number,
-        )
+        record = self._record(question, self._since_ms(question.asked_s))
+        return self._tell_ahead(question.ahead.flows, treatments, question.ahead.by, record)
 
     def _answer_of_ends(
         self, question: Question, ended: frozenset[FlowKey], allocation: Allocation, enforcer: str
     ) -> list[Instruction]:
         """What senders do by themselves as soon as flows have ended: told, and logged if anything is."""
-        in_force = [flow.treatment if (flow := self._flows.get(key)) else None for key in question.keys]
-        treatments = ENFORCERS[enforcer](question.snapshot, allocation, in_force)
-        answer = dict(zip(question.keys, treatments, strict=True))
-        told = hand_over(self._state, self._flows, ended, answer, question.number, question.time_s)
-        if not told:
+        answer = treatments_by_flow(question, allocation, enforcer, self._flows)
+        settings = hand_over(self._state, self._flows, ended, answer, question.number, question.time_s)
+        if not settings:
             return []
-        settings = [(each.client, each.setting) for each in told]
-        record = dataclasses.replace(self._record_ahead(question), ahead=True, changed=_changed(settings))
+        record = self._record(question, self._since_ms(question.asked_s))
+        record = dataclasses.replace(record, ahead=True, changed=_changed(settings))
         return [*_messages(settings), LogDecision(record)]
 
     def _tell_ahead(

@@ -11,7 +11,6 @@ A rule of a switch cannot wait for an end, so marks are never changed this way.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from controller.enforcers import Treatment
 from controller.in_flight import FlowInFlight, Then
@@ -23,14 +22,6 @@ MUCH_FASTER = 1.25
 """What brings less is not worth a message: the real decision is some milliseconds away."""
 SAME_RATE = 0.05
 """Relative change of a rate that was told, and holds only for those milliseconds, that is not worth another message."""
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What is to be told: to which client, which setting."""
-
-    client: int
-    setting: Setting
 
 
 def ending_next(state: SchedulerState, flows: Mapping[FlowKey, FlowInFlight], now_s: float) -> frozenset[FlowKey]:
@@ -60,8 +51,11 @@ def hand_over(
     answer: Mapping[FlowKey, Treatment | None],
     number: int,
     now_s: float,
-) -> list[Told]:
-    """What an answer that supposes `ended` means for those that go on: only what is new; the books of `flows` note it."""
+) -> list[tuple[int, Setting]]:
+    """What an answer that supposes `ended` means for those that go on: only what is new; the books of `flows` note it.
+
+    Returns (client, setting) of each flow of which there is something to tell.
+    """
     last: dict[int, FlowKey] = {}
     for key in sorted(ended & flows.keys(), key=lambda key: (_left_s(state, key, flows[key], now_s), key)):
         last[flows[key].client] = key
@@ -83,7 +77,7 @@ def hand_over(
         setting = Setting(
             job, name, iteration, force.dscp, force.rate_Bps, number, None if then is None else then.after
         )
-        found.append(Told(flow.client, setting))
+        found.append((flow.client, setting))
     return found
 
 
