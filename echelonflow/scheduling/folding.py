@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -33,21 +34,39 @@ def fold(snapshot: Snapshot, allocation: Allocation, in_force: Ints, classes: Se
     flight keeps its class or is moved down, by as little as the order demands. Were it moved up, its new packets would
     overtake those that wait in the lower class, which TCP takes for loss.
 
-    Where that leaves too few classes, those that are first on all their links are moved up, and nobody is put above the
-    class that they leave. So what they have there is served at once, too. What even so is beyond the last class is held
-    back at its sender if the allocation has nothing for it now, and else shares the last class. A flow that is held
-    back from the start has nothing queued, and may take any class when its time comes.
+    Where that leaves too few classes, flows that wait take none: those for which the allocation has nothing now, while
+    others use a link of theirs. First it is those that have no class yet, then all. They are held back at their
+    senders. One that is held back from the start has nothing queued, and may take any class when its time comes. So
+    many flows one after another need nobody to be moved up.
+
+    Where that is not enough either, those that are first on all their links are moved up, and nobody is put above the
+    class that they leave. So what they have there is served at once, too. What even so is beyond the last class shares
+    it.
     """
     path_start, path_link = _where_contended(snapshot)
+    order = _Order(allocation.rank, path_start, path_link)
     held = _place_in_force(in_force, classes)
-    nothing = np.full(snapshot.flows, UNDECIDED)
-    place = _places(allocation.rank, path_start, path_link, held, nothing)
-    if place.max(initial=0) >= len(classes):
-        first = _places(allocation.rank, path_start, path_link, nothing, nothing) == 0
-        place = _places(allocation.rank, path_start, path_link, np.where(first, UNDECIDED, held), held)
-    held_back = (place >= len(classes)) & (allocation.rates_Bps == 0)
-    traffic_class = np.asarray(classes, np.int64)[np.minimum(place, len(classes) - 1)]
+    waits = _wait(snapshot, allocation)
+    last = len(classes) - 1
+    for left_out in (np.zeros_like(waits), waits & (held == UNDECIDED), waits):
+        place = order.places(held, ~left_out)
+        if not ((place > last) & ~waits).any():
+            break
+    else:
+        first = order.places(np.full_like(held, UNDECIDED), ~waits) == 0
+        place = order.places(np.where(first, UNDECIDED, held), ~waits, queued=held)
+    held_back = waits & ((place > last) | (place == UNDECIDED))
+    traffic_class = np.asarray(classes, np.int64)[np.clip(place, 0, last)]
     return Folding(np.where(held_back, in_force, traffic_class), held_back)
+
+
+def _wait(snapshot: Snapshot, allocation: Allocation) -> Bools:
+    """The flows that may be held back: the allocation has nothing for them, and others use a link of theirs."""
+    hop_flow = snapshot.hop_flow()
+    sends = allocation.rates_Bps > 0
+    used = np.bincount(snapshot.path_link, weights=sends[hop_flow], minlength=snapshot.links) > 0
+    behind: Bools = np.bincount(hop_flow, weights=used[snapshot.path_link], minlength=snapshot.flows) > 0
+    return behind & ~sends
 
 
 def contended(snapshot: Snapshot) -> Bools:
@@ -76,18 +95,30 @@ def _place_in_force(in_force: Ints, classes: Sequence[int]) -> Ints:
     return np.array([place_of.get(value, UNDECIDED) for value in in_force.tolist()], np.int64)
 
 
-def _places(rank: Ints, path_start: Ints, path_link: Ints, at_least: Ints, waiting: Ints) -> Ints:
-    """Least places, none less than `at_least`, that rise with rank on every link; equal ranks have equal ones.
+@dataclass(frozen=True)
+class _Order:
+    """The flows' ranks, and the links on which they are to be kept apart, in compressed rows."""
 
-    `waiting`: places in which flows have packets queued. A flow served above those would starve them, and with them
-    the whole flow before it, whose window they fill: nobody behind that flow is placed above them.
-    """
-    place = np.zeros(len(rank), np.int64)
-    next_free = np.zeros(int(path_link.max(initial=-1)) + 1, np.int64)  # by link: below all flows placed so far
-    order = np.argsort(rank, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(rank[order])) + 1):
-        links = np.concatenate([path_link[path_start[row] : path_start[row + 1]] for row in rows.tolist()] or [rows])
-        own = max(int(next_free[links].max(initial=0)), int(at_least[rows].max(initial=0)))
-        place[rows] = own
-        next_free[links] = max(own + 1, int(waiting[rows].max(initial=UNDECIDED)))
-    return place
+    rank: Ints
+    path_start: Ints
+    path_link: Ints
+
+    def places(self, at_least: Ints, taking_part: Bools, queued: Ints | None = None) -> Ints:
+        """Least places, none less than `at_least`, that rise with rank on every link; equal ranks have equal ones.
+
+        Flows that do not take part are in nobody's way, and are UNDECIDED. `queued`: places in which flows have packets.
+        A flow served above those would starve them, and with them the whole flow before it, whose window they fill:
+        nobody behind that flow is placed above them.
+        """
+        place = np.full(len(self.rank), UNDECIDED)
+        next_free = np.zeros(int(self.path_link.max(initial=-1)) + 1, np.int64)  # by link: below all placed so far
+        order = np.argsort(self.rank, kind="stable")
+        order = order[taking_part[order]]
+        for rows in np.split(order, np.flatnonzero(np.diff(self.rank[order])) + 1):
+            paths = [self.path_link[self.path_start[row] : self.path_start[row + 1]] for row in rows.tolist()]
+            links = np.concatenate(paths or [rows])
+            own = max(int(next_free[links].max(initial=0)), int(at_least[rows].max(initial=0)))
+            place[rows] = own
+            kept_free = UNDECIDED if queued is None else int(queued[rows].max(initial=UNDECIDED))
+            next_free[links] = max(own + 1, kept_free)
+        return place

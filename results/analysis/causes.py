@@ -13,6 +13,7 @@ from echelonflow.model.dag import Compute, Job
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.model.measured import Measured, Settings
 from echelonflow.model.network import Network
+from echelonflow.records.agent_log import Mark
 from echelonflow.records.calibration import CalibrationAttempt
 from echelonflow.records.outcome import RunOutcome
 from echelonflow.records.run_record import RunRecord
@@ -86,18 +87,24 @@ def _before(job: Job, key: FlowKey) -> list[FlowKey]:
 def _settings(read: ReadRun, packets: Mapping[FlowKey, FlowPackets]) -> Settings:
     record = read.record
     wire_end_s = {key: seen.finish_s for key, seen in packets.items() if seen.finish_s is not None}
+    asked = _Asked(record, wire_end_s)
     first_s: dict[FlowKey, float] = {}
+    change_s: dict[FlowKey, list[float]] = {}
     arrival_s: dict[FlowKey, float] = {}
     acknowledged_s: dict[FlowKey, float] = {}
     for f in record.flows:
         key = (f.job, f.iteration, f.flow)
         marks = read.marks.get(key, ())
         # Not the first packet on the wire: behind higher classes of its own host it may leave long after.
-        first_s[key] = max((marks[0].time_s if marks else f.start_s) - f.release_s, 0.0)
+        since_release_s = _not_negative((marks[0].time_s if marks else f.start_s) - f.release_s)
+        took_s, changes_s = asked.took_s(key, marks)
+        # A flow that was held back from the start got its first setting when its turn came: that was no delay.
+        first_s[key] = since_release_s if took_s is None else min(took_s, since_release_s)
+        if changes_s:
+            change_s[key] = changes_s
         if key in wire_end_s:
             arrival_s[key] = _not_negative(f.finish_s - wire_end_s[key])
             acknowledged_s[key] = _not_negative(read.acked_s.get(key, math.nan) - wire_end_s[key])
-    change_s = _changes(read, wire_end_s)
     return Settings(
         first_s,
         {key: statistics.median(values) for key, values in change_s.items()},
@@ -112,27 +119,47 @@ def _not_negative(value_s: float) -> float:
     return value_s if value_s > 0 else 0.0
 
 
-def _changes(read: ReadRun, wire_end_s: Mapping[FlowKey, float]) -> dict[FlowKey, list[float]]:
-    """How long after the last event before its decision each change of a flow in mid-flight was in force."""
-    events_s = _events_s(read.record, wire_end_s)
-    asked: dict[tuple[object, ...], list[float]] = defaultdict(list)
-    for decision in (d for d in read.record.decisions if not d.ahead):
-        for job, iteration, flow, dscp, rate_Bps in decision.changed:
-            asked[job, iteration, flow, dscp, rate_Bps].append(decision.time_s)
-    found: dict[FlowKey, list[float]] = {}
-    for key, marks in read.marks.items():
-        for mark in marks[1:]:
-            times_s = asked.get((*key, mark.dscp, mark.rate_Bps), [])
-            place = bisect.bisect_right(times_s, mark.time_s)
-            if not place:
-                continue
-            decided_s = times_s[place - 1]
-            event = bisect.bisect_right(events_s, decided_s)
-            since_s = mark.time_s - (events_s[event - 1] if event else decided_s)
-            took_s = since_s if since_s <= MOST_CHANGE_S else mark.time_s - decided_s
-            if 0 <= took_s <= MOST_CHANGE_S:
-                found.setdefault(key, []).append(took_s)
-    return found
+class _Asked:
+    """When the coordinator decided what, and what had happened by then."""
+
+    def __init__(self, record: RunRecord, wire_end_s: Mapping[FlowKey, float]) -> None:
+        self._events_s = _events_s(record, wire_end_s)
+        self._decided_s: dict[tuple[object, ...], list[float]] = defaultdict(list)
+        for decision in (d for d in record.decisions if not d.ahead):
+            for job, iteration, flow, dscp, rate_Bps in decision.changed:
+                self._decided_s[job, iteration, flow, dscp, rate_Bps].append(decision.time_s)
+
+    def took_s(self, key: FlowKey, marks: Sequence[Mark]) -> tuple[float | None, list[float]]:
+        """How long after the last event before its decision each setting of a flow was in force: the first, and changes.
+
+        None for a first one that no decision after its release asked for: it was decided ahead. A change that its sender
+        made before it was decided is a hand-over, at the moment at which the flow before had left: it took no time.
+        """
+        first_s: float | None = None
+        changes_s: list[float] = []
+        before_s = -math.inf
+        for mark in marks:
+            decided_s = self._asked_by_s(key, mark, before_s)
+            took_s = None if decided_s is None else self._since_s(decided_s, mark)
+            before_s = before_s if decided_s is None else decided_s
+            if mark is marks[0]:
+                first_s = took_s
+            elif took_s is None:
+                changes_s.append(0.0)
+            elif 0 <= took_s <= MOST_CHANGE_S:
+                changes_s.append(took_s)
+        return first_s, changes_s
+
+    def _asked_by_s(self, key: FlowKey, mark: Mark, after_s: float) -> float | None:
+        """When a setting was decided, later than the one before it; None where it was in force before."""
+        times_s = self._decided_s.get((*key, mark.dscp, mark.rate_Bps), [])
+        place = bisect.bisect_right(times_s, mark.time_s)
+        return times_s[place - 1] if place and times_s[place - 1] > after_s else None
+
+    def _since_s(self, decided_s: float, mark: Mark) -> float:
+        event = bisect.bisect_right(self._events_s, decided_s)
+        since_s = mark.time_s - (self._events_s[event - 1] if event else decided_s)
+        return since_s if since_s <= MOST_CHANGE_S else mark.time_s - decided_s
 
 
 def _events_s(record: RunRecord, wire_end_s: Mapping[FlowKey, float]) -> list[float]:
