@@ -16,7 +16,8 @@ from functools import cached_property
 from typing import Any
 
 from echelonflow.bounds import MOST_BYTES
-from echelonflow.errors import InputError
+from echelonflow.errors import InputError, about
+from echelonflow.model.discipline import Discipline
 
 SCHEMA_VERSION = 1
 
@@ -208,6 +209,8 @@ class Job:
     iterations: int = 1
     weight: float = 1.0
     start_s: float = 0.0
+    discipline: Discipline | None = None
+    """In what order its own transfers go to the network; None: each as soon as it is ready."""
 
     def __post_init__(self) -> None:
         if len(self.placement) != self.dag.ranks:
@@ -218,6 +221,9 @@ class Job:
             raise InputError(f"job {self.name}: iterations is {self.iterations}; at least 1 is needed")
         if not self.start_s >= 0:
             raise InputError(f"job {self.name}: start is {self.start_s} s; it cannot lie before 0")
+        discipline = self.discipline
+        if discipline is not None:
+            about(f"job {self.name}", lambda: discipline.check(self.dag))
 
     def hosts_of(self, transfer: Transfer) -> tuple[str, str]:
         """Source and destination host of a transfer; equal where both ranks share a host (no flow)."""
