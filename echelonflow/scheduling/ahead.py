@@ -1,8 +1,8 @@
 """What to decide for ahead of time: which flows can be released next, and answers that were given before.
 
 A flow is a *candidate* when all flows that its declaration names before it are in flight or have ended. Candidates
-that are likely released together, those of one Coflow in one iteration, are asked about together (`CandidateSet`).
-What would be decided if they were released now, and what has to end before them had ended?
+that are likely released together are asked about together (`CandidateSet`): those of one Coflow in one iteration, and
+those that wait for the same. What would be decided if they were released now, and what has to end before them had ended?
 
 Iterations repeat, so the same sets meet the same flows in flight again. What was answered then is kept by template,
 which knows no iteration numbers (the EchelonFlow paper, section 5: `AnswerMemory`).
@@ -49,6 +49,8 @@ class _Next:
 
     declaration: FlowDeclaration
     before: Before
+    waits_for: int
+    """Equal for flows of a job that wait for the same."""
     waits_at_first: int
     """For so many flows, in the first iteration."""
     waits: int
@@ -76,6 +78,7 @@ class Candidates:
         self._followers: dict[tuple[str, int], list[tuple[str, int]]] = {}
         """By job and index of a flow: the flows that it comes before, and how many iterations later."""
         self._ready: dict[FlowKey, None] = {}
+        self._waits_for: dict[tuple[str, Before], int] = {}
         self._named = 0
 
     def check(self, group: Declare) -> None:
@@ -95,7 +98,8 @@ class Candidates:
                 continue
             before = flow.before
             same, previous = (*before.ended, *before.released), (*before.ended_previous, *before.released_previous)
-            self._next[job, flow.flow] = _Next(flow, before, len(same), len(same) + len(previous))
+            waits_for = self._waits_for.setdefault((job, before), len(self._waits_for))
+            self._next[job, flow.flow] = _Next(flow, before, waits_for, len(same), len(same) + len(previous))
             for later, indices in enumerate((same, previous)):
                 for index in indices:
                     self._followers.setdefault((job, index), []).append((flow.flow, later))
@@ -127,6 +131,7 @@ class Candidates:
     def withdraw(self, jobs: Collection[str]) -> None:
         """Forget jobs."""
         self._next = {name: flow for name, flow in self._next.items() if name[0] not in jobs}
+        self._waits_for = {known: number for known, number in self._waits_for.items() if known[0] not in jobs}
         self._by_index = {at: name for at, name in self._by_index.items() if at[0] not in jobs}
         self._followers = {at: after for at, after in self._followers.items() if at[0] not in jobs}
         self._ready = {key: None for key in self._ready if key[0] not in jobs}
@@ -136,19 +141,33 @@ class Candidates:
         return key in self._ready
 
     def sets(self) -> list[CandidateSet]:
-        """The candidates, by job, iteration and Coflow; of every job those that come first."""
-        together: dict[tuple[str, int, str], list[FlowKey]] = {}
-        for key in itertools.islice(self._ready, MOST_CONSIDERED):
-            together.setdefault((key[0], key[1], self._flow(key).coflow), []).append(key)
+        """The candidates, by job, iteration, and what they are likely released with; of every job those that come first."""
         by_job: dict[str, list[tuple[int, float, int, list[FlowKey]]]] = {}
-        for (job, iteration, _), keys in together.items():
+        for keys in self._together():
             keys.sort(key=lambda key: self._flow(key).index)
+            job, iteration, _ = keys[0]
             for first in range(0, len(keys), MOST_TOGETHER):
                 some = keys[first : first + MOST_TOGETHER]
                 offset_s, index = min((self._flow(key).offset_s, self._flow(key).index) for key in some)
                 by_job.setdefault(job, []).append((iteration, offset_s, index, some))
         nearest = (entry for job in sorted(by_job) for entry in sorted(by_job[job], key=_place)[:MOST_SETS])
         return [CandidateSet(tuple(keys), frozenset(self._ended(keys))) for _, _, _, keys in nearest]
+
+    def _together(self) -> list[list[FlowKey]]:
+        """Candidates that share a Coflow or what they wait for, or both with a third: all of one job and iteration."""
+        of: dict[tuple[str, int, str | int], list[FlowKey]] = {}
+        for key in itertools.islice(self._ready, MOST_CONSIDERED):
+            job, iteration, name = key
+            own = self._next[job, name]
+            coflow, waits_for = (job, iteration, own.declaration.coflow), (job, iteration, own.waits_for)
+            keys, others = of.setdefault(coflow, []), of.get(waits_for)
+            keys.append(key)
+            if others is None:
+                of[waits_for] = keys
+            elif others is not keys:
+                keys += others
+                of.update((shared, keys) for shared, found in of.items() if found is others)
+        return list({id(keys): keys for keys in of.values()}.values())
 
     def _flow(self, key: FlowKey) -> FlowDeclaration:
         return self._next[key[0], key[2]].declaration

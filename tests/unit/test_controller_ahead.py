@@ -40,6 +40,10 @@ def after(name, index, **before):
     return msgspec.structs.replace(flow(name, index), before=Before(**before))
 
 
+def in_coflow(coflow, declared):
+    return msgspec.structs.replace(declared, coflow=coflow)
+
+
 CHAIN = Declare("job", "g", "pp", 1.0, (after("x0", 0, ended_previous=(1,)), after("x1", 1, released=(0,))))
 """x1 is released after x0, and x0 of the next iteration after x1's end."""
 
@@ -161,7 +165,7 @@ class TestAtTheRelease:
         decide(coordinator, NOW)
 
     def test_one_that_started_in_too_high_a_class_is_moved_down(self, network):
-        both = Declare("job", "g", "pp", 1.0, (after("x0", 0), after("x1", 1)))
+        both = Declare("job", "g", "pp", 1.0, (after("x0", 0), after("x1", 1, ended_previous=(0,))))
         coordinator = started(network, groups=(both,))
         told = settings(in_spare_time(coordinator))
         assert [(s.flow, s.dscp) for s in told] == [("x0", TOP), ("x1", TOP)]  # each as if it were alone
@@ -235,10 +239,24 @@ class TestCandidates:
         assert candidates.sets() == []
 
     def test_the_nearest_sets_of_a_job_are_taken(self):
-        flows = tuple(after(f"f{i}", i) for i in range(3 * ahead.MOST_SETS))
+        many = 3 * ahead.MOST_SETS
+        flows = tuple(after(f"f{i}", i, ended_previous=(many - 1 - i,)) for i in range(many))
         candidates = Candidates()
         candidates.declare(Declare("job", "g", "pp", 1.0, flows[::-1]))
         assert [s.flows[0][2] for s in candidates.sets()] == [f"f{i}" for i in range(ahead.MOST_SETS)]
+
+    def test_what_waits_for_the_same_is_released_together_whatever_its_coflow(self):
+        """A gather and a scatter that each rank starts at the end of one computation; ranks differ in what they wait for."""
+        gather = [in_coflow("gather", after(f"gather {rank}", rank, ended=(10 + rank,))) for rank in range(3)]
+        scatter = [in_coflow("scatter", after(f"scatter {rank}", 3 + rank, ended=(10 + rank,))) for rank in range(3)]
+        alone = in_coflow("alone", after("alone", 6, ended=(20,)))
+        candidates = Candidates()
+        candidates.declare(Declare("job", "g", "pp", 1.0, (*scatter, alone, *gather)))
+        for index in (10, 11, 12, 20):
+            candidates.release(("job", 0, f"x{index}"), index)
+        together = [[name for _, _, name in one.flows] for one in candidates.sets()]
+        assert together == [[f.flow for f in (*gather, *scatter)], ["alone"]]
+        assert sorted(key[2] for one in candidates.sets() for key in one.ended) == []  # nobody has declared those
 
     def test_declarations_that_name_too_much_are_refused(self, monkeypatch):
         monkeypatch.setattr(ahead, "MOST_NAMED", 3)
