@@ -4,6 +4,9 @@ A flow is a *candidate* when all flows that its declaration names before it are 
 that are likely released together are asked about together (`CandidateSet`): those of one Coflow in one iteration, and
 those that wait for the same. What would be decided if they were released now, and what has to end before them had ended?
 
+A job may hold back flows that are *ready* (`echelonflow.model.discipline`), and release later ones before them. Nobody
+tells the coordinator, but it can infer: a flow that is released was ready, and so was all that had to be ready before it.
+
 Iterations repeat, so the same sets meet the same flows in flight again. What was answered then is kept by template,
 which knows no iteration numbers (the EchelonFlow paper, section 5: `AnswerMemory`).
 
@@ -75,8 +78,12 @@ class Candidates:
         self._from_the_start = from_the_start
         self._next: dict[_Name, _Next] = {}
         self._by_index: dict[tuple[str, int], str] = {}
-        self._followers: dict[tuple[str, int], list[tuple[str, int]]] = {}
-        """By job and index of a flow: the flows that it comes before, and how many iterations later."""
+        self._followers: dict[tuple[str, int], list[tuple[str, int, bool]]] = {}
+        """By job and index of a flow: the flows that it comes before, how many iterations later, and whether it need only be ready."""
+        self._last: dict[tuple[str, int], int] = {}
+        """By job and index: the latest iteration that was released."""
+        self._inferred: set[tuple[str, int, int]] = set()
+        """Job, index and iteration of flows that are ready and not released, as the release of others says."""
         self._ready: dict[FlowKey, None] = {}
         self._waits_for: dict[tuple[str, Before], int] = {}
         self._named = 0
@@ -101,8 +108,9 @@ class Candidates:
             waits_for = self._waits_for.setdefault((job, before), len(self._waits_for))
             self._next[job, flow.flow] = _Next(flow, before, waits_for, len(same), len(same) + len(previous))
             for later, indices in enumerate((same, previous)):
-                for index in indices:
-                    self._followers.setdefault((job, index), []).append((flow.flow, later))
+                ended = len(before.ended_previous if later else before.ended)
+                for place, index in enumerate(indices):
+                    self._followers.setdefault((job, index), []).append((flow.flow, later, place >= ended))
             if not same and self._from_the_start:
                 self._ready[job, 0, flow.flow] = None
 
@@ -116,8 +124,41 @@ class Candidates:
             own.left = {later: left for later, left in own.left.items() if later > iteration}
             if own.is_ready():
                 self._ready[job, own.iteration, name] = None
-        for follower, later in self._followers.get((job, index), ()):
-            self._satisfy(job, follower, iteration + later)
+        inferred = (job, index, iteration) in self._inferred
+        self._inferred.discard((job, index, iteration))
+        self._last[job, index] = max(iteration, self._last.get((job, index), 0))
+        for follower, later, if_ready in self._followers.get((job, index), ()):
+            if not (inferred and if_ready):  # else it was told when that was inferred
+                self._satisfy(job, follower, iteration + later)
+        if not inferred:
+            self._infer_before(job, index, iteration)
+
+    def _infer_before(self, job: str, index: int, iteration: int) -> None:
+        """A flow is ready: so is all that had to be ready before it, though the job may hold that back still."""
+        found = [(index, iteration)]
+        while found:
+            index, iteration = found.pop()
+            own = self._next.get((job, self._by_index.get((job, index), "")))
+            if own is None:
+                continue
+            before = [(other, iteration) for other in own.before.released]
+            before += [(other, iteration - 1) for other in own.before.released_previous if iteration]
+            for other, at in before:
+                if at > self._last.get((job, other), -1) and (job, other, at) not in self._inferred:
+                    self._infer(job, other, at)
+                    found.append((other, at))
+
+    def _infer(self, job: str, index: int, iteration: int) -> None:
+        """A flow is ready, though nobody has told of its release: it can come next."""
+        self._inferred.add((job, index, iteration))
+        name = self._by_index.get((job, index), "")
+        own = self._next.get((job, name))
+        if own is not None and own.iteration == iteration:
+            own.left[iteration] = 0
+            self._ready[job, iteration, name] = None
+        for follower, later, if_ready in self._followers.get((job, index), ()):
+            if if_ready:
+                self._satisfy(job, follower, iteration + later)
 
     def _satisfy(self, job: str, name: str, iteration: int) -> None:
         follower = self._next[job, name]
@@ -134,6 +175,8 @@ class Candidates:
         self._waits_for = {known: number for known, number in self._waits_for.items() if known[0] not in jobs}
         self._by_index = {at: name for at, name in self._by_index.items() if at[0] not in jobs}
         self._followers = {at: after for at, after in self._followers.items() if at[0] not in jobs}
+        self._last = {at: iteration for at, iteration in self._last.items() if at[0] not in jobs}
+        self._inferred = {at for at in self._inferred if at[0] not in jobs}
         self._ready = {key: None for key in self._ready if key[0] not in jobs}
         self._named = sum(map(len, self._followers.values()))
 

@@ -4,6 +4,9 @@ Declarations carry it (`Before`), so that the coordinator can decide for a flow 
 once a step has finished is a set of *facts*: a flow has ended, or is released, in this iteration or the one before.
 Where a computation releases a flow, that release says all that the computation's end says. So a hundred gradients of
 one backward pass name one another in turn, and not each of them every flow of the iteration before.
+
+A job may hold a flow back that is ready, and so release a later one before it. Here such a flow counts as released: what
+its computation's end says is true from then on, and `Candidates` infers it from whatever is released.
 """
 
 from __future__ import annotations

@@ -258,6 +258,24 @@ class TestCandidates:
         assert together == [[f.flow for f in (*gather, *scatter)], ["alone"]]
         assert sorted(key[2] for one in candidates.sets() for key in one.ended) == []  # nobody has declared those
 
+    def test_what_a_job_holds_back_can_come_next_and_what_follows_it_does_not_wait(self):
+        """Gradients g2, g1, g0 are ready in this order; the job sends the foremost layer first."""
+        chain = (after("g2", 2, ended_previous=(0, 1, 2)), after("g1", 1, released=(2,)), after("g0", 0, released=(1,)))
+        candidates = Candidates()
+        candidates.declare(Declare("job", "g", "dp", 1.0, (*chain, after("h", 3, released=(1,)))))
+        candidates.release(("job", 0, "g2"), 2)
+        assert _next(candidates) == {("g1", 0)}
+        candidates.release(("job", 0, "g0"), 0)  # so g1 is ready as well, and what waits for that is next
+        assert _next(candidates) == {("g1", 0), ("h", 0)}
+        candidates.release(("job", 0, "h"), 3)
+        candidates.release(("job", 0, "g1"), 1)
+        assert _next(candidates) == {("g2", 1)}
+        candidates.release(("job", 1, "g0"), 0)  # none of the others was heard of
+        assert _next(candidates) == {("g2", 1), ("g1", 1), ("h", 1)}
+        candidates.release(("job", 1, "g2"), 2)
+        candidates.release(("job", 1, "g1"), 1)
+        assert _next(candidates) == {("h", 1), ("g2", 2)}
+
     def test_declarations_that_name_too_much_are_refused(self, monkeypatch):
         monkeypatch.setattr(ahead, "MOST_NAMED", 3)
         candidates = Candidates()
@@ -266,6 +284,10 @@ class TestCandidates:
         more = Declare("other", "g", "pp", 1.0, (after("x0", 0, ended=(1, 2)),))
         with pytest.raises(InputError, match="more than 3 flows are named before others"):
             candidates.check(more)
+
+
+def _next(candidates):
+    return {(name, iteration) for found in candidates.sets() for _, iteration, name in found.flows}
 
 
 class TestAfterARestart:
