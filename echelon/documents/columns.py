@@ -27,6 +27,7 @@ from results.analysis.statistics import Estimate
 from results.analysis.summary import PolicyPart, PolicyResult, RunResult, Summary
 from results.report.budget import BUDGET_COLUMNS
 from results.report.comparison import COMPARISON_COLUMNS
+from results.report.in_job import IN_JOB_COLUMNS
 from results.report.printed_column import PrintedColumn
 from results.report.table import COFLOW_COLUMNS, COLUMNS, SWAP_COLUMNS
 
@@ -58,6 +59,7 @@ PRINTED: Mapping[str, Sequence[PrintedColumn[Any]]] = MappingProxyType(
     {
         "printed: jobs": COLUMNS,
         "printed: budgets": BUDGET_COLUMNS,
+        "printed: waits inside jobs": IN_JOB_COLUMNS,
         "printed: comparisons": COMPARISON_COLUMNS,
         "printed: swaps": SWAP_COLUMNS,
         "printed: Coflows": COFLOW_COLUMNS,

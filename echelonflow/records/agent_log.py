@@ -48,7 +48,8 @@ class Sent(_Line, frozen=True, tag="sent"):
     """A flow's last byte was acknowledged at `acked_s`; it was released at `release_s` and began at `start_s`.
 
     `by` is the number of the decision, made before its release, that said how to send it; 0 where there was none and it
-    waited for one. `held` says that it was to wait by that decision as well.
+    waited for one. `held` says that it was to wait by that decision as well. `ready_s` is when it could have been released,
+    where its own job held it back; None where it did not.
     """
 
     flow: str
@@ -60,6 +61,7 @@ class Sent(_Line, frozen=True, tag="sent"):
     marks: tuple[Mark, ...]
     by: int = 0
     held: bool = False
+    ready_s: float | None = None
 
 
 class Received(_Line, frozen=True, tag="received"):

@@ -8,10 +8,11 @@ import msgspec
 
 from echelonflow.model import dag
 from echelonflow.model.dag import Job
+from echelonflow.model.discipline import Discipline
 
 
 class PlacedJob(msgspec.Struct, frozen=True):
-    """`dag` is an echelon-job; `placement` the host of every rank."""
+    """`dag` is an echelon-job; `placement` the host of every rank; `discipline` None where each transfer is released at once."""
 
     name: str
     dag: dict[str, Any]
@@ -19,12 +20,23 @@ class PlacedJob(msgspec.Struct, frozen=True):
     iterations: int
     weight: float
     start_s: float
+    discipline: Discipline | None = None
 
     @staticmethod
     def of(job: Job) -> PlacedJob:
         """The form of `job`."""
-        return PlacedJob(job.name, dag.to_dict(job.dag), job.placement, job.iterations, job.weight, job.start_s)
+        return PlacedJob(
+            job.name, dag.to_dict(job.dag), job.placement, job.iterations, job.weight, job.start_s, job.discipline
+        )
 
     def job(self) -> Job:
-        """The job (InputError where the DAG is malformed or does not fit its hosts)."""
-        return Job(self.name, dag.from_dict(self.dag), self.placement, self.iterations, self.weight, self.start_s)
+        """The job (InputError where the DAG is malformed, or does not fit its hosts or its discipline)."""
+        return Job(
+            self.name,
+            dag.from_dict(self.dag),
+            self.placement,
+            self.iterations,
+            self.weight,
+            self.start_s,
+            self.discipline,
+        )

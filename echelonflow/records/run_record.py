@@ -60,6 +60,8 @@ class FlowRecord:
     """Whether it was to wait by that decision."""
     corrected_s: float | None = None
     """How long after its release something else was in force, as the decision at the release said; None if nothing was."""
+    ready_s: float | None = None
+    """When all that it waits for had ended, where its own job held it back from then until its release; None elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

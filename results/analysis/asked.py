@@ -130,7 +130,8 @@ def why_no_flow(asked: Asked, f: FlowRecord) -> str | None:
     if (f.group, f.src_host, f.dst_host, f.size_bytes, f.offset_s, f.coflow) != asked.flows[f.job, f.flow]:
         return f"tells of flow {f.job}/{f.flow} otherwise than its job: group, hosts, bytes, offset or Coflow"
     if (
-        not all(abs(time_s) < MOST_S for time_s in (f.release_s, f.start_s)) or abs(f.finish_s) >= MOST_S
+        not all(abs(time_s) < MOST_S for time_s in (f.release_s, f.start_s, f.ready_s or 0.0))
+        or abs(f.finish_s) >= MOST_S
     ):  # which may be nan
         return f"tells of flow {f.job}/{f.flow} of iteration {f.iteration} at times that cannot be"
     return None
@@ -180,6 +181,17 @@ def _missing(asked: Asked, there: set[FlowKey], steps: Iterable[tuple[str, str]]
         for iteration in range(asked.iterations[job])
         if (job, iteration, step) not in there
     ]
+
+
+def held_names(job: Job) -> frozenset[str]:
+    """The transfers that a job may hold back after they are ready."""
+    tasks = () if job.discipline is None else job.discipline.tasks
+    return frozenset(name for task in tasks for name in task.transfers)
+
+
+def ready_s(flow: FlowRecord) -> float:
+    """When a flow could have been released."""
+    return flow.release_s if flow.ready_s is None else flow.ready_s
 
 
 def words_of(key: FlowKey) -> str:

@@ -17,6 +17,7 @@ from echelonflow.records.agent_log import Mark
 from echelonflow.records.calibration import CalibrationAttempt
 from echelonflow.records.outcome import RunOutcome
 from echelonflow.records.run_record import RunRecord
+from results.analysis.asked import held_names, ready_s
 from results.analysis.evidence import Evidence, RawRun
 from results.analysis.packets import FlowPackets
 from results.analysis.passing import WaitedFor
@@ -48,7 +49,10 @@ def measured(
 
 
 def _late_releases(read: ReadRun, jobs: Sequence[Job]) -> dict[FlowKey, float]:
-    """How much later each flow was released than all that it waits for had ended at its source."""
+    """How much later each flow was released than all that it waits for had ended at its source.
+
+    One that its job held back counts as released when it was ready: what came after was no lateness.
+    """
     record = read.record
     ended_s = {(c.job, c.iteration, c.step): c.finish_s - c.late_s for c in record.computes}
     flows = {(f.job, f.iteration, f.flow): f for f in record.flows}
@@ -62,6 +66,7 @@ def _late_releases(read: ReadRun, jobs: Sequence[Job]) -> dict[FlowKey, float]:
         return flow.finish_s if host == flow.dst_host else read.acked_s.get(key, math.nan)
 
     for job in jobs:
+        held = held_names(job)
         for iteration in range(job.iterations):
             for name in job.dag.order:
                 step, key = job.dag.by_name[name], (job.name, iteration, name)
@@ -69,9 +74,10 @@ def _late_releases(read: ReadRun, jobs: Sequence[Job]) -> dict[FlowKey, float]:
                     continue
                 due_s = max([job.start_s, *(end_s(one, job.placement[step.src_rank]) for one in _before(job, key))])
                 if job.is_local(step):
-                    ended_s[key] = due_s
-                elif key in flows and flows[key].release_s > due_s:
-                    found[key] = flows[key].release_s - due_s
+                    # How long one was held back within its host, no log tells: nothing that follows it counts as late.
+                    ended_s[key] = math.inf if name in held else due_s
+                elif key in flows and ready_s(flows[key]) > due_s:
+                    found[key] = ready_s(flows[key]) - due_s
     return found
 
 

@@ -13,7 +13,7 @@ from echelonflow.records.manifest import Manifest
 from echelonflow.records.outcome import RunOutcome
 from echelonflow.records.plan import Plan
 from echelonflow.records.run_record import RunRecord
-from results.analysis.asked import Asked, named, words_of
+from results.analysis.asked import Asked, held_names, named, ready_s, words_of
 
 CLOCK_OFF_S = 0.05
 """Readings of clocks, and times by two processes, that differ by less do not contradict each other."""
@@ -149,6 +149,7 @@ def _causes(
 ) -> Iterator[str]:
     """A step begins as the last of those that it waits for has ended: not before, and with nothing else to wait for.
 
+    A flow that its job held back begins when it is ready; what its job may hold back is checked elsewhere (`windows`).
     A computation counts as ended when it was due, or later, when that was noticed. A flow has ended for its receiver
     with its last byte, and for its sender with the acknowledgement of that.
     """
@@ -157,7 +158,9 @@ def _causes(
     }
     for f in record.flows:
         key = (f.job, f.iteration, f.flow)
-        spans[key] = _Span(f.release_s, f.finish_s, f.finish_s, acked_s.get(key, math.nan), f.src_host, f.dst_host)
+        if f.ready_s is not None and f.ready_s > f.release_s:
+            yield f"{words_of(key)} was ready at {f.ready_s:.6f} s, after its release at {f.release_s:.6f} s"
+        spans[key] = _Span(ready_s(f), f.finish_s, f.finish_s, acked_s.get(key, math.nan), f.src_host, f.dst_host)
     for job in jobs:
         for iteration in range(job.iterations):
             yield from _causes_of(job, iteration, spans, later_s)
@@ -184,7 +187,7 @@ class _Span(NamedTuple):
 
 def _causes_of(job: Job, iteration: int, spans: dict[FlowKey, _Span], later_s: float) -> Iterator[str]:
     """Steps of one iteration that began at another time; transfers within a host, which nobody logs, are added."""
-    dag = job.dag
+    dag, held = job.dag, held_names(job)
     for name in dag.order:
         key, step = (job.name, iteration, name), dag.by_name[name]
         keys = [(job.name, iteration, before) for before in step.after]
@@ -198,6 +201,6 @@ def _causes_of(job: Job, iteration: int, spans: dict[FlowKey, _Span], later_s: f
         began_s = job.start_s + (STARTED_WITHIN_S if isinstance(step, Transfer) else 0.0)
         noticed_s = max([began_s, *(end_s for _, end_s in ends_s)])
         if isinstance(step, Transfer) and job.is_local(step):
-            spans[key] = _Span(due_s, due_s, noticed_s)
+            spans[key] = _Span(due_s, due_s, math.inf if name in held else noticed_s)
         elif key in spans and not due_s - CAUSE_OFF_S <= spans[key].begin_s <= noticed_s + later_s + CAUSE_OFF_S:
             yield f"{words_of(key)} began at {spans[key].begin_s:.6f} s, and could at {due_s:.6f} s"

@@ -21,6 +21,7 @@ from results.analysis.packets import Decided, FlowPackets, RunClock, packets_of_
 from results.analysis.passing import WaitedFor, waited_for
 from results.analysis.read_run import ReadRun, read_run
 from results.analysis.swaps import Swap, swaps
+from results.analysis.windows import of_windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,7 @@ class RawRun:
         self.wrong.extend(
             contradictions.of_times(read.record, read.acked_s, self.outcome, plan.jobs, planned_faults=planned)
         )
+        self.wrong.extend(of_windows(read.record, read.acked_s, plan.jobs))
 
     def _clock(self) -> RunClock | None:
         if self.outcome.zero_monotonic_s is None:

@@ -1,19 +1,20 @@
-"""What one run says of one job, in three numbers."""
+"""What one run says of one job, in a few numbers."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from echelonflow.model.dag import Job
-from results.analysis.rows import GroupRow, IterationRow, RunRows
+from results.analysis.rows import FlowRow, GroupRow, IterationRow, RunRows
 
 
 @dataclass(frozen=True, slots=True)
 class JobFigures:
-    """One run of one job in three numbers, each a mean over its iterations."""
+    """One run of one job in a few numbers, each a mean over its iterations."""
 
     iteration_s: float
     """Mean duration of its iterations. Computed."""
@@ -21,16 +22,23 @@ class JobFigures:
     """Mean exposed communication of its iterations. Computed."""
     tardiness_s: float | None
     """Mean tardiness of its EchelonFlows by their weights: the paper's objective over the sum of weights. Computed."""
+    in_job_s: float | None = None
+    """Mean time for which its own job held a flow back after it was ready; null where it held none. Computed."""
+    in_job_share: float | None = None
+    """Share of its flows that it held back; null where it held none. Computed."""
 
 
 def job_figures(rows: RunRows, jobs: Sequence[Job]) -> dict[str, JobFigures]:
     """The figures of every job of which the run with these rows completed an iteration."""
     iterations: dict[str, list[IterationRow]] = defaultdict(list)
     groups: dict[str, list[GroupRow]] = defaultdict(list)
+    flows: dict[str, list[FlowRow]] = defaultdict(list)
     for row in rows.iterations:
         iterations[row.job].append(row)
     for group_row in rows.groups:
         groups[group_row.job].append(group_row)
+    for flow_row in rows.flows:
+        flows[flow_row.job].append(flow_row)
     found = {}
     for job in jobs:
         mine = iterations[job.name]
@@ -42,5 +50,14 @@ def job_figures(rows: RunRows, jobs: Sequence[Job]) -> dict[str, JobFigures]:
             statistics.fmean(row.duration_s for row in mine),
             statistics.fmean(row.exposed_s for row in mine),
             sum(t * w for t, w in late) / sum(w for _, w in late) if late else None,
+            *_in_job(flows[job.name]),
         )
     return found
+
+
+def _in_job(flows: Sequence[FlowRow]) -> tuple[float | None, float | None]:
+    """How long a job held its flows back, on average over all of them, and the share that it held back."""
+    waited_s = [row.release_s - row.ready_s for row in flows if row.ready_s is not None]
+    if not waited_s:
+        return None, None
+    return math.fsum(waited_s) / len(flows), len(waited_s) / len(flows)

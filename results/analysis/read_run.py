@@ -200,6 +200,7 @@ def _flows(
                         ahead=out.by > 0,
                         held=out.held,
                         corrected_s=_in_force_s(out, corrected_s.get(key)),
+                        ready_s=out.ready_s,
                     )
                 )
     found.sort(key=lambda f: (f.release_s, f.job, f.iteration, f.flow))

@@ -90,7 +90,7 @@ class FlowRow(IterationKey):
     size_bytes: int
     """Payload of the flow. From the paradigm."""
     release_s: float
-    """When all that it waits for had ended, so that it could be sent. From the sender's log."""
+    """When it could be sent: all that it waits for had ended, and its job held it back no longer. From the sender's log."""
     start_s: float
     """When its first byte was handed to TCP. From the sender's log."""
     finish_s: float | None
@@ -118,6 +118,9 @@ class FlowRow(IterationKey):
     corrected_s: float | None = None
     """How long after its release something else was in force than was decided ahead; empty if nothing was. From
     decisions.jsonl and the sender's log."""
+    ready_s: float | None = None
+    """When all that it waits for had ended, where its job held it back until `release_s`; empty where it did not. From the
+    sender's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +268,7 @@ def flow_rows(
                 f.ahead,
                 None if f.ahead is None else f.held,
                 f.corrected_s,
+                f.ready_s,
             )
         )  # fmt: skip
     return rows

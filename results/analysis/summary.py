@@ -83,7 +83,7 @@ class PolicyResult:
 
     KEYS: ClassVar[tuple[str, ...]] = (
         "policy", "job", "asked", "runs", "valid_runs", "iteration_s", "exposed_s", "tardiness_s", "predicted",
-        "iteration_difference", "exposed_difference", "speedup", "budget",
+        "iteration_difference", "exposed_difference", "speedup", "budget", "in_job_s", "in_job_share",
     )  # fmt: skip
 
     policy: str
@@ -108,6 +108,10 @@ class PolicyResult:
     """Number of valid runs that were asked for. From the experiment file."""
     budget: JobBudget | None = None
     """Where the time went: the mean over the valid runs, or over all where none is valid; null where not known. Computed."""
+    in_job_s: Estimate | None = None
+    """Mean time for which the job held a flow back after it was ready, over the valid runs; null where it held none. Computed."""
+    in_job_share: Estimate | None = None
+    """Share of its flows that the job held back, over the valid runs; null where it held none. Computed."""
 
     @property
     def iteration_difference(self) -> float | None:
@@ -202,6 +206,8 @@ def policy_results(
                     predicted=predictions.get(policy, {}).get(job.name),
                     speedup=first[job.name] / iteration.median if iteration is not None and job.name in first else None,
                     asked=asked,
+                    in_job_s=estimate([f.in_job_s for f in figures if f.in_job_s is not None]),
+                    in_job_share=estimate([f.in_job_share for f in figures if f.in_job_share is not None]),
                     budget=mean([run.budgets[job.name] for run in valid or of_policy if job.name in run.budgets]),
                 )
             )

@@ -18,6 +18,7 @@ from echelonflow.records.manifest import Manifest
 from results.analysis.summary import Summary
 from results.report.budget import format_part, unexplained_share
 from results.report.comparison import format_difference, format_ratio, narrowing_lines
+from results.report.in_job import held_back
 from results.report.printed_column import MISSING, format_seconds, format_share
 from results.report.table import stretched, swapped_parts
 
@@ -94,6 +95,7 @@ def write_report(folder: RunFolder, manifest: Manifest, calibration: Calibration
         calibration=calibration,
         pictures=_pictures(folder.root),
         swapped=swapped_parts(summary),
+        held_back=held_back(summary.results),
         stretched=None if summary.stretch == 1 else stretched(summary.stretch),
         narrowing=narrowing_lines(summary.comparisons),
         facts=_facts(manifest),

@@ -10,6 +10,7 @@ from results.analysis.figures import JobFigures
 from results.analysis.summary import PolicyPart, PolicyResult, Summary
 from results.report.budget import budget_lines
 from results.report.comparison import comparison_lines
+from results.report.in_job import in_job_lines
 from results.report.printed_column import MISSING, PrintedColumn, format_estimate, format_seconds, format_share, printed
 
 COLUMNS: tuple[PrintedColumn[PolicyResult], ...] = (
@@ -148,6 +149,7 @@ def summary_table(summary: Summary) -> str:
         if summary.stretch != 1:
             lines.append(stretched(summary.stretch))
         lines += budget_lines(summary.results)
+        lines += in_job_lines(summary.results)
         lines += comparison_lines(summary.comparisons)
         swapped = swapped_parts(summary)
         if swapped:

@@ -52,7 +52,7 @@ def _events(shown: ShownRun, first_process: int) -> list[dict[str, Any]]:
             arguments = {
                 "job": f.job, "iteration": f.iteration, "group": f.group, "coflow": f.coflow, "to": f.dst_host,
                 "size_bytes": f.size_bytes, "release_s": f.release_s, "start_s": f.start_s, "dscp": f.dscp,
-                "retransmissions": f.retransmissions,
+                "retransmissions": f.retransmissions, "ready_s": f.ready_s,
             }  # fmt: skip
             name = f"{f.flow} to {f.dst_host}"
             events.append(_span((process[host], thread), name, "flow", (f.release_s, f.finish_s), arguments))

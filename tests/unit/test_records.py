@@ -33,6 +33,8 @@ LINES = [
     Computed(**STEP, step="c", kind="forward", rank=1, start_s=1.0, finish_s=2.5, late_s=0.5),
     Sent(**STEP, flow="x", release_s=1.0, start_s=1.1, acked_s=2.0, sent_bytes=9, retransmissions=0,
          marks=(Mark(1.0, 48, None), Mark(1.5, 40, 0.0))),
+    Sent(**STEP, flow="y", release_s=1.0, start_s=1.1, acked_s=2.0, sent_bytes=9, retransmissions=0, marks=(), by=3,
+         held=True, ready_s=0.25),
     Received(**STEP, flow="x", first_s=1.2, finish_s=2.0, received_bytes=9),
 ]  # fmt: skip
 
@@ -93,7 +95,7 @@ def test_a_log_is_read_up_to_a_line_that_was_cut_off_and_not_beyond_one_that_is_
             log.write(line)
     whole = path.read_bytes()
     path.write_bytes(whole[:-5])
-    assert list(read_agent_log(path)) == LINES[:2]
+    assert list(read_agent_log(path)) == LINES[:-1]
     path.write_bytes(whole.replace(b'"rank":1', b'"rank":"1"'))
     with pytest.raises(InputError, match=r"h1\.jsonl, line 2: rank: expected int, not str"):
         list(read_agent_log(path))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
+from echelonflow.model.discipline import Discipline, TaskSpec, Window
 from echelonflow.records.agent_log import Mark
-from echelonflow.records.run_record import DecisionRecord, FlowRecord, RunRecord
+from echelonflow.records.run_record import ComputeRecord, DecisionRecord, FlowRecord, RunRecord
 from results.analysis.causes import measured
 from results.analysis.read_run import ReadRun
+from tests.unit.gated_job import gradients_job
 
 FIRST, SECOND = ("job", 0, "first"), ("job", 0, "second")
 
@@ -60,3 +63,40 @@ def test_what_its_sender_did_before_it_was_decided_took_no_time():
     found = settings(marks, *decisions)
     assert found.first_s[SECOND] == pytest.approx(0.030)
     assert found.change_s[SECOND] == pytest.approx((0.0 + 0.010) / 2)  # the median of both changes
+
+
+class TestHeldBack:
+    """What its own job held back was not late."""
+
+    def late_s(self, *flows):
+        job = gradients_job(Window(slots=1))
+        computes = [
+            ComputeRecord("gated", 0, f"backward {n}", "backward", 0, "h1", 5.0 - n, 6.0 - n, 0.0) for n in range(4)
+        ]
+        read = ReadRun(RunRecord("fair", 0, computes, list(flows)), acked_s={("gated", 0, "push 3"): 5.5})
+        return measured(read, {}, [job], None).release_s
+
+    def test_it_is_late_by_what_passed_until_it_was_ready(self):
+        found = self.late_s(held("push 3", 3.001, None), held("push 2", 7.0, 4.002), held("push 1", 5.5, 5.0))
+        assert found == {
+            ("gated", 0, "push 3"): pytest.approx(0.001),
+            ("gated", 0, "push 2"): pytest.approx(0.002),
+        }
+
+    @pytest.mark.parametrize("holds", [True, False])
+    def test_what_follows_a_transfer_that_was_held_back_within_its_host_is_not_late(self, holds):
+        steps = (Compute("c", 0, 1.0), Transfer("x", 0, 1, 1000, "x", ("c",)), Transfer("y", 1, 2, 1000, "y", ("x",)))
+        dag = JobDag(3, steps, (Group("gradients", "ring", ("x", "y"), (0.0, 0.0)),))
+        one = Discipline("by hand", Window(slots=1), (TaskSpec("t", 0, 1000, 0, ("x",)),))
+        job = Job("gated", dag, ("h1", "h1", "h2"), discipline=one if holds else None)
+        computes = [ComputeRecord("gated", 0, "c", "compute", 0, "h1", 0.0, 1.0)]
+        record = RunRecord("fair", 0, computes, [held("y", 3.0, None)])
+        found = measured(ReadRun(record), {}, [job], None).release_s
+        assert found == ({} if holds else {("gated", 0, "y"): pytest.approx(2.0)})
+
+
+def held(name, release_s, ready_s):
+    return FlowRecord(
+        "gated", 0, name, "gradients", "dp-gradients", name, "h1", "h2", 10000, 5001, 1000, 0.0, release_s, release_s,
+        release_s + 1, 1000, 1000, ready_s=ready_s,
+    )  # fmt: skip
