@@ -31,7 +31,10 @@ PASSING_TELLS_APART = 0.02
 """What links carried in passing is counted in whole segments, over gaps between flows: in runs whose time calibration
 explains it was up to 1.5 % less."""
 CALIBRATION_TELLS_APART = 0.001
-"""A trial of two seconds counts a few thousand segments. Less is no difference; taken for one, it would decide ties."""
+"""A trial of two seconds counts a few thousand segments. Less is no difference; taken for one, it would decide ties.
+
+Nor is a loss that is no greater than the share of the processors that the host took meanwhile: that held up the trial.
+"""
 MOST_CHANGE_S = 1.0
 """A setting that was put in force longer after the last event than this was not asked for by that event."""
 
@@ -199,14 +202,17 @@ def carried_Bps(
 
 def _calibrated_shares(network: Network, attempt: CalibrationAttempt | None) -> dict[str, float]:
     found: dict[str, float] = {}
-    for measurement in () if attempt is None else attempt.links:
+    if attempt is None:
+        return found
+    tells_apart = max(CALIBRATION_TELLS_APART, attempt.stolen_share)
+    for measurement in attempt.links:
         if not (measurement.declared_Bps > 0 and 0 < measurement.measured_Bps < math.inf):
             continue
         # Records from before links were named say which kind they are of.
         names = measurement.links or tuple(link.name for link in network.links if link.kind == measurement.kind)
         for name in names:
             share = measurement.measured_Bps / measurement.declared_Bps
-            share = share if abs(share - 1) > CALIBRATION_TELLS_APART else 1.0
+            share = share if abs(share - 1) > tells_apart else 1.0
             found[name] = max(share, found.get(name, 0.0))
     return found
 

@@ -152,6 +152,21 @@ def test_links_that_carry_less_as_they_were_calibrated(tmp_path):
     assert all("link rates +" in reason for reason in summary.reasons)
 
 
+def test_a_calibration_that_the_host_held_up_says_nothing_of_links(tmp_path):
+    """Runs before and after it were equally long, and half the links were found two in a hundred too slow."""
+    found = links(-0.02, -0.02, -0.02, -0.02)
+    disturbed = msgspec.structs.replace(
+        found, attempts=tuple(msgspec.structs.replace(each, stolen_share=0.28) for each in found.attempts)
+    )
+    good = Measured(settings=Settings())
+    (first, *_) = analysed(folder(tmp_path / "disturbed", good, found=disturbed)).results
+    assert first.budget is not None
+    assert first.budget.links_s == 0
+    (first, *_) = analysed(folder(tmp_path / "quiet", good, found=found)).results
+    assert first.budget is not None
+    assert first.budget.links_s > 0.01
+
+
 def test_links_that_carry_less_after_they_were_calibrated(tmp_path):
     carried = tuple(0.9 * rate for rate in NETWORK.capacity_Bps)
     summary = analysed(folder(tmp_path / "run", Measured(settings=Settings(), carried_Bps=carried)))
