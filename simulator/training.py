@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from echelonflow.errors import RunError
+from echelonflow.job_scheduling.gate import Gate
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.dag import Compute, Job, Step
 from echelonflow.model.faults import Fault, Slowdowns
@@ -32,6 +33,21 @@ _BEGIN: StepKey = (0, "")
 
 
 @dataclass(frozen=True, slots=True)
+class _Ready:
+    """In the calendar: a transfer has all that it waits for."""
+
+    transfer: StepKey
+
+
+@dataclass(frozen=True, slots=True)
+class _Noticed:
+    """In the calendar: some ranks notice that a transfer has ended."""
+
+    transfer: StepKey
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Step:
     """What is asked of a step again in every iteration."""
 
@@ -43,6 +59,8 @@ class _Step:
     """Kind, rank and host of a computation."""
     flow: tuple[FlowDeclaration, str, str] | None
     """Declaration, group and group's kind of a transfer over the network."""
+    ends: tuple[int, ...] = ()
+    """The ranks that a transfer goes from and to."""
 
 
 class TrainingJobs:
@@ -74,6 +92,9 @@ class TrainingJobs:
         hosts = {host for job in jobs for host in job.placement} if faults else set()
         self._slow = {host: Slowdowns(faults, host) for host in hosts}
         self._progress = [JobProgress(job) for job in jobs]
+        self._gates = [None if job.discipline is None else Gate(job) for job in jobs]
+        """What lets a job's transfers go; None: they go as soon as they are ready."""
+        self._held_since_s: dict[tuple[int, StepKey], float] = {}
         self._state = SchedulerState(network)
         self._record = record
         self._late_s = late_s
@@ -84,13 +105,13 @@ class TrainingJobs:
             self.candidates.declare(group)
             declared.update({(group.job, flow.flow): (flow, group.group, group.kind) for flow in group.flows})
         self._steps = [{step.name: _step(job, step, declared) for step in job.dag.steps} for job in jobs]
-        self._calendar: list[tuple[float, int, int, StepKey, float]] = []
-        """Heap of (end, sequence number, job, step, start): computations under way."""
+        self._calendar: list[tuple[float, int, int, StepKey | _Ready | _Noticed, float]] = []
+        """Heap of (end, sequence number, job, step, start): computations under way, and what is noticed when."""
         self._sequence = 0
         self._released: list[tuple[int, float]] = []
         self._handles = 0
-        self._in_flight: dict[int, tuple[int, FlowKey, float]] = {}
-        """By handle: job, key, release."""
+        self._in_flight: dict[int, tuple[int, FlowKey, float, float | None]] = {}
+        """By handle: job, key, release, and since when it had been ready if it was held back."""
         self._slot: Ints = np.zeros(_FIRST_ROWS, np.int64)
         """By handle: the flow's slot in the state."""
         self._handle: Ints = np.zeros(_FIRST_ROWS, np.int64)
@@ -115,7 +136,7 @@ class TrainingJobs:
 
     def end(self, handle: Ints, start_s: Floats, now_s: float) -> None:
         for h, start in zip(handle.tolist(), start_s.tolist(), strict=True):
-            i, key, release_s = self._in_flight.pop(h)
+            i, key, release_s, ready_s = self._in_flight.pop(h)
             self._state.finish(key, now_s)
             self._note_when_noticed(i, key, now_s)
             job, iteration, name = key
@@ -123,10 +144,11 @@ class TrainingJobs:
             self._record.flows.append(
                 FlowRecord(
                     job, iteration, name, group, kind, d.coflow, d.src_host, d.dst_host, d.src_port, d.dst_port,
-                    d.size_bytes, d.offset_s, release_s, start, now_s, d.size_bytes, d.size_bytes,
+                    d.size_bytes, d.offset_s, release_s, start, now_s, d.size_bytes, d.size_bytes, ready_s=ready_s,
                 )
             )  # fmt: skip
             self._begin(i, self._progress[i].finish(iteration, name), now_s)
+            self._tell_gate(i, key, now_s)
 
     def in_force_s(self, handle: Ints, now_s: float) -> Floats:
         """When what is decided now is in force for each of these flows, by what was measured."""
@@ -135,7 +157,7 @@ class TrainingJobs:
             return np.full(len(handle), now_s)
         found = []
         for h in handle.tolist():
-            _, key, release_s = self._in_flight[h]
+            _, key, release_s, _ = self._in_flight[h]
             first_s = release_s + settings.first_s.get(key, settings.usual_first_s)
             change_s = now_s + settings.change_s.get(key, settings.usual_change_s)
             found.append(first_s if now_s <= release_s else max(first_s, change_s))
@@ -164,7 +186,7 @@ class TrainingJobs:
         self._ended |= struck
         self._calendar = [entry for entry in self._calendar if entry[2] not in struck]
         heapq.heapify(self._calendar)
-        gone = [handle for handle, (i, _, _) in self._in_flight.items() if i in struck]
+        gone = [handle for handle, (i, *_) in self._in_flight.items() if i in struck]
         for handle in gone:
             del self._in_flight[handle]
         self._released = [entry for entry in self._released if entry[0] in self._in_flight]
@@ -177,14 +199,21 @@ class TrainingJobs:
         """RunError unless every job has come to its end, or to one that was planned."""
         for i, (job, progress) in enumerate(zip(self._jobs, self._progress, strict=True)):
             if not progress.done and i not in self._ended:
+                gate = self._gates[i]
+                held = "" if gate is None else gate.why_waiting()
+                if gate is not None and held:
+                    raise RunError(f"simulation ended but job {job.name} still waits: its job scheduler stalls: {held}")
                 raise RunError(f"simulation ended but job {job.name} still waits: its DAG never lets it go on")
 
-    def _schedule(self, end_s: float, job: int, step: StepKey, start_s: float) -> None:
+    def _schedule(self, end_s: float, job: int, step: StepKey | _Ready | _Noticed, start_s: float) -> None:
         heapq.heappush(self._calendar, (end_s, self._sequence, job, step, start_s))
         self._sequence += 1
 
-    def _end_step(self, i: int, key: StepKey, start_s: float, now_s: float) -> None:
+    def _end_step(self, i: int, key: StepKey | _Ready | _Noticed, start_s: float, now_s: float) -> None:
         job, progress = self._jobs[i], self._progress[i]
+        if isinstance(key, _Ready | _Noticed):
+            self._ask_gate(i, key, now_s)
+            return
         if key == _BEGIN:
             self._begin(i, progress.start(), now_s)
             return
@@ -200,6 +229,8 @@ class TrainingJobs:
                 ComputeRecord(job.name, iteration, name, kind, rank, host, start_s, now_s + late_s, late_s)
             )
         self._begin(i, progress.finish(iteration, name), now_s)
+        if step.compute is None:
+            self._tell_gate(i, (job.name, iteration, name), now_s)
 
     def _begin(self, i: int, keys: list[StepKey], now_s: float) -> None:
         steps, job = self._steps[i], self._jobs[i].name
@@ -209,6 +240,12 @@ class TrainingJobs:
             begin_s = max(self._begin_s.pop((i, key), now_s), now_s)
             if step.flow is not None:
                 begin_s += self._measured.release_s.get((job, iteration, name), 0.0)
+            if step.compute is None and self._gates[i] is not None:
+                if begin_s > now_s:
+                    self._schedule(begin_s, i, _Ready(key), begin_s)
+                else:
+                    self._ask_gate(i, _Ready(key), now_s)
+            elif step.flow is not None:
                 if begin_s > now_s:
                     self._schedule(begin_s, i, key, begin_s)
                 else:
@@ -217,17 +254,50 @@ class TrainingJobs:
                 late_s = self._draw.expovariate(1 / self._late_s) if self._late_s and step.compute is not None else 0.0
                 self._schedule(self._finish_s(step, begin_s) + late_s, i, key, begin_s)
 
+    def _ask_gate(self, i: int, what: _Ready | _Noticed, now_s: float) -> None:
+        """Tell a job's gate, and let go what it lets go."""
+        gate = self._gates[i]
+        assert gate is not None, "only jobs with a discipline have such entries"
+        iteration, name = what.transfer
+        if isinstance(what, _Ready):
+            self._held_since_s[i, what.transfer] = now_s
+            released = gate.ready(iteration, name)
+        else:
+            released = gate.ended(iteration, name, what.ranks)
+        for key in released:
+            since_s = self._held_since_s.pop((i, key))
+            flow = self._steps[i][key[1]].flow
+            if flow is None:
+                self._schedule(now_s, i, key, now_s)
+            else:
+                ready_s = since_s if since_s < now_s else None
+                self._release(i, (self._jobs[i].name, *key), flow[0].size_bytes, now_s, ready_s)
+
+    def _tell_gate(self, i: int, key: FlowKey, now_s: float) -> None:
+        """A transfer has ended: its job's gate hears of that when its ends notice, and after all that ends now."""
+        if self._gates[i] is None:
+            return
+        _, iteration, name = key
+        ranks = self._steps[i][name].ends
+        noticed_s = self._noticed_s(i, key, now_s)
+        for at_s in dict.fromkeys(noticed_s):
+            noticing = tuple(rank for rank, its_s in zip(ranks, noticed_s, strict=True) if its_s == at_s)
+            self._schedule(at_s, i, _Noticed((iteration, name), noticing), at_s)
+
+    def _noticed_s(self, i: int, key: FlowKey, now_s: float) -> tuple[float, float]:
+        """When source and destination notice the end of a transfer, as was measured."""
+        settings = self._measured.settings
+        if settings is None or self._steps[i][key[2]].flow is None:
+            return now_s, now_s
+        return now_s + settings.acknowledged_s.get(key, 0.0), now_s + settings.arrival_s.get(key, 0.0)
+
     def _note_when_noticed(self, i: int, key: FlowKey, now_s: float) -> None:
         """A flow has ended: what follows at each of its ends begins when that end was found to know."""
-        settings = self._measured.settings
-        if settings is None:
+        if self._measured.settings is None:
             return
         _, iteration, name = key
         declared, _, _ = self._flow(i, name)
-        noticed_s = {
-            declared.src_host: now_s + settings.acknowledged_s.get(key, 0.0),
-            declared.dst_host: now_s + settings.arrival_s.get(key, 0.0),
-        }
+        noticed_s = dict(zip((declared.src_host, declared.dst_host), self._noticed_s(i, key, now_s), strict=True))
         for after in self._followers(i, iteration, name):
             begin_s = noticed_s.get(self._steps[i][after[1]].host, now_s)
             if begin_s > self._begin_s.get((i, after), now_s):
@@ -248,13 +318,13 @@ class TrainingJobs:
         assert flow is not None, "only flows over the network end as flows"
         return flow
 
-    def _release(self, i: int, key: FlowKey, size_bytes: int, now_s: float) -> None:
+    def _release(self, i: int, key: FlowKey, size_bytes: int, now_s: float, ready_s: float | None = None) -> None:
         slot = self._state.release(key, now_s)
         self.candidates.release(key, self._flow(i, key[2])[0].index)
         self._slot = _set(self._slot, self._handles, slot)
         self._handle = _set(self._handle, slot, self._handles)
         self._released.append((self._handles, float(size_bytes)))
-        self._in_flight[self._handles] = (i, key, now_s)
+        self._in_flight[self._handles] = (i, key, now_s, ready_s)
         self._handles += 1
 
 
@@ -262,9 +332,8 @@ def _step(job: Job, step: Step, declared: Mapping[tuple[str, str], tuple[FlowDec
     if isinstance(step, Compute):
         host = job.placement[step.rank]
         return _Step(host, step.duration_s, (step.kind, step.rank, host), None)
-    return _Step(
-        job.placement[step.src_rank], 0.0, None, declared.get((job.name, step.name))
-    )  # one within a host is not declared
+    flow = declared.get((job.name, step.name))  # one within a host is not declared
+    return _Step(job.placement[step.src_rank], 0.0, None, flow, (step.src_rank, step.dst_rank))
 
 
 def _set(column: Ints, row: int, value: int) -> Ints:
