@@ -44,11 +44,11 @@ def build(package: ModuleType, name: str, options: Mapping[str, Any], what: str)
     return module.build(**options)
 
 
-def parse_call(text: str) -> tuple[str, dict[str, str]]:
-    """Split "name(key=value, ...)" into the name and its options, all text (raises InputError)."""
+def parse_call(text: str, example: str = "coflow(grouping=group)") -> tuple[str, dict[str, str]]:
+    """Split "name(key=value, ...)" into the name and its options, all text (InputError, which proposes `example`)."""
     match = _CALL.fullmatch(text)
     if match is None:
-        raise InputError(f"{shown(text)} is not a name with options; write such as 'coflow(grouping=group)'")
+        raise InputError(f"{shown(text)} is not a name with options; write such as {example!r}")
     return match[1], parse_options(text, match[2] or "")
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from echelonflow.bounds import LEAST_FACTOR, MOST_FACTOR
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Compute, JobDag, Step, Transfer, iteration_times_without_network
+from echelonflow.model.discipline import Discipline
 from echelonflow.model.units import format_duration, format_size
 
 SHORT_FLOW_S = 0.05
@@ -52,6 +53,19 @@ def scale(job_dag: JobDag, *, bandwidth: float, time: float) -> JobDag:
         ),
         {**job_dag.parameters, "scaling": {"bandwidth": bandwidth, "time": time}},
     )
+
+
+def scale_discipline(discipline: Discipline, *, bandwidth: float, time: float) -> Discipline:
+    """The same discipline for a job that `scale` made smaller: bytes of tasks and of the window, at least one."""
+
+    def scaled(size_bytes: int) -> int:
+        return max(round(size_bytes * time / bandwidth), 1)
+
+    window, credit_bytes = discipline.window, discipline.window.credit_bytes
+    if credit_bytes is not None:
+        window = dataclasses.replace(window, credit_bytes=scaled(credit_bytes))
+    tasks = tuple(dataclasses.replace(task, size_bytes=scaled(task.size_bytes)) for task in discipline.tasks)
+    return dataclasses.replace(discipline, window=window, tasks=tasks)
 
 
 def describe(
