@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from echelon.cli.options import Schedulers
 from echelonflow.errors import EXIT_VALID, InputError
 
 
@@ -20,6 +21,7 @@ def bound(
             help="Policy with options, or a policy file (code: see SECURITY.md); repeatable; replaces the file's. Fair is always shown."
         ),
     ] = None,
+    scheduler: Schedulers = None,
     orders: Annotated[
         int, typer.Option(min=0, help="Try all orders of flows where there are at most so many (5 flows: 120).")
     ] = 120,
@@ -46,7 +48,7 @@ def bound(
     from echelon.experiment import schema
     from echelon.study import bounding
 
-    experiment = schema.load(file, {"policies": policy} if policy else None)
+    experiment = schema.load(file, {"policies": policy} if policy else None, scheduler or ())
     if experiment.trace is not None:
         raise InputError(f"{file}: is a trace of Coflows; bounds are for jobs, which have iterations")
     console = Console(stderr=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from echelon.cli.options import Policies
+from echelon.cli.options import Policies, Schedulers
 from echelon.cli.saying import say
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_VALID, InputError
 from echelonflow.model.units import format_rate, format_size
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def check(
     files: Annotated[list[Path], typer.Argument(help="Experiment files (YAML), as for `echelon run`.")],
     policy: Policies = None,
+    scheduler: Schedulers = None,
 ) -> None:
     """Read experiments, build what they describe, and say what would be run; nothing is started.
 
@@ -31,7 +32,7 @@ def check(
     worst = EXIT_VALID
     for path in files:
         try:
-            experiment = schema.load(path, {"policies": policy} if policy else None)
+            experiment = schema.load(path, {"policies": policy} if policy else None, scheduler or ())
         except InputError as error:
             say(f"echelon: {error}", err=True)
             worst = EXIT_BAD_INPUT
@@ -54,6 +55,9 @@ def _described(experiment: Experiment) -> Iterator[str]:
         size = format_size(sum(flow.size_bytes for flow in flows))
         work = f"{len(job.dag.computes)} computations, {len(flows)} flows of {size} together"
         yield f"job        {job.name}: {job.dag.ranks} ranks, {_number(job.iterations, 'iteration')} of {work}"
+        if job.discipline is not None:
+            tasks = _number(len(job.discipline.tasks), "task")
+            yield f"           {job.discipline.scheduler} puts what it sends in order: {tasks} of all ranks together"
     if experiment.trace is not None:
         yield f"trace      {experiment.trace.name}: {experiment.trace.coflows} Coflows with {experiment.trace.flows} flows"
     for fault in experiment.faults:

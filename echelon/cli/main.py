@@ -41,7 +41,7 @@ def _print_versions(wanted: bool) -> None:
     raise typer.Exit
 
 
-_NEED_NO_ROOT = frozenset({"bound", "check", "study", "convert", "replay", "policies", "profile"})
+_NEED_NO_ROOT = frozenset({"bound", "check", "study", "convert", "replay", "policies", "schedulers", "profile"})
 """Commands that nobody has to be root for: under sudo they run as the user who called it."""
 
 
@@ -95,6 +95,23 @@ def policies() -> None:
         say(f"{name:14} {policy.summary} [enforced by {policy.enforcer}]")
         for option, values in roster.options_of(name).items():
             say(f"{'':14}   {option}={values}")
+
+
+@app.command()
+def schedulers() -> None:
+    """List the job schedulers and their options: which of a job's own tensors goes to the network next.
+
+    A job has one by `scheduler: bytescheduler(partition=4 MB)` in its entry, or by --scheduler. docs/schedulers.md
+    says what each does. What they release to the network is the policies' to order.
+    """
+    from echelon.documents.modules import default_in_words
+    from traffic.workloads import job_schedulers as roster
+
+    for name in roster.names():
+        found = roster.load(name)
+        say(f"{name:14} {found.summary} [{roster.architectures_in_words(found.architectures)}]")
+        for option in roster.options(name):
+            say(f"{'':14}   {option.key}={option.in_words()} ({default_in_words(option)})")
 
 
 @app.command()

@@ -6,6 +6,14 @@ from typing import Annotated
 
 import typer
 
+Schedulers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scheduler",
+        help="Job scheduler with options, e.g. 'bytescheduler(partition=4 MB)', for every job that takes one; or "
+        "JOB=SCHEDULER for one of them. Repeatable; replaces the file's.",
+    ),
+]
 Policies = Annotated[
     list[str] | None,
     typer.Option(

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from echelon.cli import interrupts
-from echelon.cli.options import Policies
+from echelon.cli.options import Policies, Schedulers
 from echelon.cli.saying import say
 from echelon.running import ownership, place
 from echelonflow.errors import (
@@ -36,6 +36,7 @@ def run(
         list[Path] | None, typer.Argument(help="Experiment files (YAML), run one after the other.", show_default=False)
     ] = None,
     policy: Policies = None,
+    scheduler: Schedulers = None,
     repeat: Annotated[int | None, typer.Option(min=1, help="Runs of each policy; replaces the file's.")] = None,
     attempts: Annotated[
         int | None,
@@ -115,14 +116,14 @@ def run(
     }
     changes = {k: v for k, v in override.items() if v is not None}
     files = files or []
-    _check_arguments(files, out, resume, backend, changes)
+    _check_arguments(files, out, resume, backend, {**changes, **({"scheduler": scheduler} if scheduler else {})})
     effort = _Effort(attempts, _patience_s(patience))
     if backend == "fluid" and (attempts, patience) != (None, None):
         raise InputError("--attempts and --patience are for emulations: simulated runs are exact; leave them away")
     if backend == "fluid":
         ownership.stop_being_root(out or place.RUNS)
     with interrupts.in_order():
-        experiments = [schema.load(path, changes) for path in files]
+        experiments = [schema.load(path, changes, scheduler or ()) for path in files]
         if resume is not None:
             raise typer.Exit(_resume(resume, experiments, effort, verbose=verbose, as_json=as_json))
         codes = []

@@ -9,6 +9,7 @@ from echelon.documents import (
     interfaces,
     paradigms_page,
     policy_pictures,
+    scheduler_pages,
     topology_pages,
     workload_pictures,
 )
@@ -16,6 +17,7 @@ from echelon.documents import (
 if __name__ == "__main__":
     for maker in (
         policy_pictures,
+        scheduler_pages,
         topology_pages,
         workload_pictures,
         format_pages,

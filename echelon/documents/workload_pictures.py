@@ -10,7 +10,7 @@ from pathlib import Path
 
 from echelon.documents.made_pages import with_made
 from echelon.documents.modules import described, filled, listed_options
-from echelon.experiment.jobs import PROFILES, build_dag
+from echelon.experiment.jobs import PROFILES, build_job
 from echelon.experiment.specs import JobSpec
 from echelon.places import DOCS
 from echelonflow.model import topologies
@@ -41,7 +41,7 @@ def example(name: str) -> tuple[Network, Job]:
     iterations = 1 if getattr(module, "DRAWS_FIRST", False) else 2
     spec = JobSpec(name=name, paradigm=name, iterations=iterations, **module.EXAMPLE)
     link_Bps = topologies.build("single-switch", {"hosts": 2, "rate_bps": RATE_BPS}).capacity_Bps[0]
-    dag, _ = build_dag(spec, link_Bps, DOCS)
+    dag = build_job(spec, link_Bps, DOCS).dag
     network = topologies.build("single-switch", {"hosts": dag.ranks, "rate_bps": RATE_BPS})
     return network, Job(name, dag, tuple(network.hosts), iterations)
 

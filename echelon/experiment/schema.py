@@ -19,8 +19,9 @@ from echelon.experiment import yaml_file
 from echelon.experiment.extent import Extent
 from echelon.experiment.fault_lines import LineOf, collect, no_line, refusal
 from echelon.experiment.faults import build_fault, overlaps
-from echelon.experiment.jobs import build_dag
+from echelon.experiment.jobs import BuiltJob, build_job
 from echelon.experiment.policy_texts import enforcers_of
+from echelon.experiment.scheduler_texts import with_schedulers
 from echelon.experiment.specs import EmulationSpec, ExperimentSpec, FaultSpec, JobSpec, TraceSpec
 from echelon.experiment.trace_jobs import build_trace
 from echelon.experiment.wording import Place, structure
@@ -83,10 +84,11 @@ class Experiment:
         return self.enforcers.get(policy) or policies.enforcer_of(policy)
 
 
-def load(path: Path, override: dict[str, Any] | None = None) -> Experiment:
+def load(path: Path, override: dict[str, Any] | None = None, schedulers: Sequence[str] = ()) -> Experiment:
     """Read and check an experiment file; `override` replaces top-level keys (from the command line).
 
-    Where an override is a mapping, only the keys in it are replaced. Raises InputError with one line per fault.
+    Where an override is a mapping, only the keys in it are replaced. `schedulers` replace those of jobs, as
+    `with_schedulers` has it. Raises InputError with one line per fault.
     """
     file = yaml_file.read(path)
     data = dict(file.data)
@@ -97,6 +99,9 @@ def load(path: Path, override: dict[str, Any] | None = None) -> Experiment:
             replaced.add(key)
         elif isinstance(data.get(key) or {}, dict):  # anything else is a fault of the file, which check() reports
             data[key] = {**(data.get(key) or {}), **value}
+
+    if schedulers:
+        data = with_schedulers(data, schedulers)
 
     def line_of(where: str) -> int | None:
         return None if where.partition(".")[0] in replaced else file.line_of(where)
@@ -232,7 +237,7 @@ def _add_job(
     built = collect(faults, where, lambda: _built(spec, link_Bps, folder, extent, made.stretch))
     if built is None or start_s is None or network is None:
         return
-    dag, note = built
+    dag = built.dag
     placement = spec.placement or [network.hosts[rank % len(network.hosts)] for rank in range(dag.ranks)]
     wrong = _misplaced(placement, dag.ranks, network)
     if wrong is not None:
@@ -246,12 +251,14 @@ def _add_job(
     job = collect(
         faults,
         where,
-        lambda: Job(spec.name, dag, tuple(placement), spec.iterations, spec.weight, start_s * made.stretch),
+        lambda: Job(
+            spec.name, dag, tuple(placement), spec.iterations, spec.weight, start_s * made.stretch, built.discipline
+        ),
     )
     if job is None or collect(faults, where, lambda: _counted(extent, job)) is None:
         return
     made.jobs.append(job)
-    made.notes.append(note)
+    made.notes.append(built.notes)
 
 
 def _takes_time(dag: JobDag, placement: Sequence[str]) -> bool:
@@ -262,9 +269,9 @@ def _takes_time(dag: JobDag, placement: Sequence[str]) -> bool:
     )
 
 
-def _built(spec: JobSpec, link_Bps: float, folder: Path, extent: Extent, stretch: float) -> tuple[JobDag, JobNotes]:
+def _built(spec: JobSpec, link_Bps: float, folder: Path, extent: Extent, stretch: float) -> BuiltJob:
     try:
-        return build_dag(spec, link_Bps, folder, stretch)
+        return build_job(spec, link_Bps, folder, stretch)
     except BeyondBoundsError:
         extent.exceeded = True
         raise

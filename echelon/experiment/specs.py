@@ -97,6 +97,10 @@ class JobSpec(_Spec):
     import_: ImportSpec | None = said(
         "a mapping of format and files", {"format": "job", "files": ["job.json"]}, None, alias="import"
     )
+    scheduler: str | None = said(
+        "a job scheduler, its options in brackets", "bytescheduler(partition=4 MB, credit=16 MB)", None
+    )
+    """In what order the job's own tensors go to the network; None: each as soon as it is ready."""
     profile: str | None = said("the name of a profile", "gpt2-small-cpu", None)
     iterations: int = said(f"a whole number from 1 to {MOST_ITERATIONS:,}", 3, 1, ge=1, le=MOST_ITERATIONS)
     weight: float = said(f"a number above 0, {MOST_WEIGHT:,.0f} at most", 2, 1.0, gt=0, le=MOST_WEIGHT)

@@ -13,6 +13,8 @@ And if it can be so:
 - `from_profile(profile, **options) -> JobDag`: the same from a measured profile;
 - `sent_bytes`: takes what `from_profile` takes (or `build`, if there is no `from_profile`), all of it, and returns the
   bytes that each rank sends in an iteration, by formula; None where there is no formula for these options;
+- `scheduled(scheduler, rate_Bps, **options) -> (JobDag, Discipline)`, and `scheduled_from_profile(profile, ...)`: the same
+  with a job scheduler (`traffic.workloads.job_schedulers`), which decides how tensors go to the network;
 - `FAMILY`, one of `_families`: where it stands on the page;
 - `DRAWS_FIRST = True`: the first iteration is drawn, not the second, much of which lies before the end of the first;
 - `COMPUTES_BESIDE = True`: some computations take no turn on their rank's GPU;
@@ -37,6 +39,11 @@ def names() -> list[str]:
 def load(name: str) -> ModuleType:
     """The module of paradigm `name`; InputError listing what there is otherwise."""
     return plugins.load(sys.modules[__name__], name, "paradigm")
+
+
+def taking_schedulers() -> list[str]:
+    """Every paradigm whose jobs can have a job scheduler."""
+    return [name for name in names() if hasattr(load(name), "scheduled")]
 
 
 def build(name: str, options: dict[str, Any]) -> JobDag:

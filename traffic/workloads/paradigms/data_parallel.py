@@ -10,11 +10,14 @@ NCCL stream.
 from __future__ import annotations
 
 from echelonflow.model.dag import JobDag
+from echelonflow.model.discipline import Discipline
 from traffic.workloads.collectives import Algorithm
+from traffic.workloads.job_schedulers import JobScheduler
 from traffic.workloads.paradigms._families import REPLICAS
 from traffic.workloads.paradigms._layers import BUCKET_BYTES, Layers, at_least, given_layers, measured_layers
 from traffic.workloads.paradigms._three_d import ThreeD, three_d
 from traffic.workloads.profile import Profile
+from traffic.workloads.tensors import Reduction, Setting, TensorModel, of_layers, of_profile
 
 FAMILY = REPLICAS
 EXAMPLE = {
@@ -70,6 +73,46 @@ def from_profile(
 ) -> JobDag:
     """A measured model; each replica computes what was measured; otherwise as `build`."""
     return _dag(measured_layers(profile), ranks, micro_batches, bucket_bytes, algorithm, serial=serial)
+
+
+def scheduled(
+    scheduler: JobScheduler,
+    rate_Bps: float,
+    *,
+    ranks: int,
+    layers: int,
+    forward_s: float | list[float],
+    backward_s: float | list[float],
+    parameter_bytes: int | list[int],
+    update_s: float | list[float] = 0.0,
+    algorithm: Reduction = "ring",
+) -> tuple[JobDag, Discipline]:
+    """As `build`, with a job scheduler, which cuts or fuses gradients itself; `rate_Bps` is what a link carries.
+
+    `reduce-scatter` is a reduce-scatter followed by an all-gather, both by ring.
+    """
+    given = given_layers(
+        layers,
+        forward_s=forward_s,
+        backward_s=backward_s,
+        update_s=update_s,
+        parameter_bytes=parameter_bytes,
+    )
+    return _scheduled(of_layers(given), scheduler, rate_Bps, ranks, algorithm)
+
+
+def scheduled_from_profile(
+    profile: Profile, scheduler: JobScheduler, rate_Bps: float, *, ranks: int, algorithm: Reduction = "ring"
+) -> tuple[JobDag, Discipline]:
+    """A measured model with a job scheduler; otherwise as `scheduled`."""
+    return _scheduled(of_profile(profile), scheduler, rate_Bps, ranks, algorithm)
+
+
+def _scheduled(
+    model: TensorModel, scheduler: JobScheduler, rate_Bps: float, ranks: int, algorithm: Reduction
+) -> tuple[JobDag, Discipline]:
+    at_least(1, ranks=ranks)
+    return scheduler.job(model, Setting(algorithm, ranks, rate_Bps=rate_Bps), {"paradigm": "data-parallel"})
 
 
 def sent_bytes(profile: Profile, *, ranks: int, **_: object) -> list[float]:

@@ -14,10 +14,13 @@ from __future__ import annotations
 
 from echelonflow.errors import InputError
 from echelonflow.model.dag import JobDag
+from echelonflow.model.discipline import Discipline
 from traffic.workloads.dag_builder import DagBuilder
+from traffic.workloads.job_schedulers import JobScheduler
 from traffic.workloads.paradigms._families import REPLICAS
 from traffic.workloads.paradigms._layers import BUCKET_BYTES, Bucket, Layers, at_least, given_layers, measured_layers
 from traffic.workloads.profile import Profile
+from traffic.workloads.tensors import PARAMETER_SERVER, Setting, TensorModel, of_layers, of_profile
 
 FAMILY = REPLICAS
 DRAWS_FIRST = True
@@ -76,6 +79,54 @@ def from_profile(
     return _dag(measured_layers(profile), workers, servers, bucket_bytes, colocated=colocated)
 
 
+def scheduled(
+    scheduler: JobScheduler,
+    rate_Bps: float,
+    *,
+    workers: int,
+    servers: int = 1,
+    colocated: bool = False,
+    layers: int,
+    forward_s: float | list[float],
+    backward_s: float | list[float],
+    parameter_bytes: int | list[int],
+    update_s: float | list[float] = 0.0,
+) -> tuple[JobDag, Discipline]:
+    """As `build`, with a job scheduler, which cuts or fuses tensors itself; `rate_Bps` is what a link carries.
+
+    Pulls belong to the iteration whose pushes they follow, and the next one waits for them.
+    """
+    given = given_layers(
+        layers,
+        forward_s=forward_s,
+        backward_s=backward_s,
+        update_s=update_s,
+        parameter_bytes=parameter_bytes,
+    )
+    return _scheduled(of_layers(given), scheduler, rate_Bps, workers, servers, colocated=colocated)
+
+
+def scheduled_from_profile(
+    profile: Profile,
+    scheduler: JobScheduler,
+    rate_Bps: float,
+    *,
+    workers: int,
+    servers: int = 1,
+    colocated: bool = False,
+) -> tuple[JobDag, Discipline]:
+    """A measured model with a job scheduler; otherwise as `scheduled`."""
+    return _scheduled(of_profile(profile), scheduler, rate_Bps, workers, servers, colocated=colocated)
+
+
+def _scheduled(
+    model: TensorModel, scheduler: JobScheduler, rate_Bps: float, workers: int, servers: int, *, colocated: bool
+) -> tuple[JobDag, Discipline]:
+    _check_counts(workers, servers, colocated=colocated)
+    setting = Setting(PARAMETER_SERVER, workers, servers, rate_Bps, colocated)
+    return scheduler.job(model, setting, {"paradigm": "parameter-server"})
+
+
 def sent_bytes(profile: Profile, *, workers: int, servers: int, colocated: bool, **_: object) -> list[float]:
     """By formula, of every rank: workers push the model, servers send their shard of it to every worker; not to themselves."""
     size_bytes = sum(layer.parameter_bytes for layer in profile.layers)
@@ -86,11 +137,7 @@ def sent_bytes(profile: Profile, *, workers: int, servers: int, colocated: bool,
 
 
 def _dag(layers: Layers, workers: int, servers: int, bucket_bytes: int, *, colocated: bool) -> JobDag:
-    at_least(1, workers=workers, servers=servers)
-    if colocated and not 2 <= workers >= servers:
-        raise InputError(
-            f"servers: {servers} co-located with {workers} workers; there are at least 2 workers, one for each"
-        )
+    _check_counts(workers, servers, colocated=colocated)
     first_server = 0 if colocated else workers
     ranks = range(first_server, first_server + servers)
     builder = DagBuilder(max(workers, ranks.stop))
@@ -106,6 +153,14 @@ def _dag(layers: Layers, workers: int, servers: int, bucket_bytes: int, *, coloc
         _update(builder, layers, bucket, workers, ranks)
     parameters = {"workers": workers, "servers": servers, "colocated": colocated, "bucket_bytes": bucket_bytes}
     return builder.dag({"paradigm": "parameter-server", **parameters})
+
+
+def _check_counts(workers: int, servers: int, *, colocated: bool) -> None:
+    at_least(1, workers=workers, servers=servers)
+    if colocated and not 2 <= workers >= servers:
+        raise InputError(
+            f"servers: {servers} co-located with {workers} workers; there are at least 2 workers, one for each"
+        )
 
 
 def _name(what: str, bucket: Bucket, src: int, dst: int) -> str:
