@@ -12,6 +12,9 @@ import heapq
 from echelonflow.job_scheduling.comm_task import CommTask, TaskState
 from echelonflow.model.discipline import Window
 
+_Entry = tuple[int, int, int, CommTask]
+"""Priority, iteration, sequence number, task."""
+
 
 class Core:
     """Starts tasks in order of priority, then of iteration, then of readiness, as far as the window allows.
@@ -21,8 +24,10 @@ class Core:
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        self._queue: list[tuple[int, int, int, CommTask]] = []
-        """Heap of (priority, iteration, sequence number, task); tasks that were started over the credit stay in it."""
+        self._by_size = window.credit_bytes is not None and not window.overdraw
+        self._queues: dict[int, list[_Entry]] = {}
+        """Heaps. One for all, under 0, or where only what fits may start, one for each size: a thousand that do not fit need
+        not be passed over one by one. Tasks that were started over the credit stay in them."""
         self._sequence = 0
         self._waiting = 0
         self._under_way = 0
@@ -46,7 +51,8 @@ class Core:
     def notify_ready(self, task: CommTask) -> list[CommTask]:
         """A task's bytes are there; returns the tasks that start now."""
         task.notify_ready()
-        heapq.heappush(self._queue, (task.priority, task.iteration, self._sequence, task))
+        queue = self._queues.setdefault(task.size_bytes if self._by_size else 0, [])
+        heapq.heappush(queue, (task.priority, task.iteration, self._sequence, task))
         self._sequence += 1
         self._waiting += 1
         return self._start_what_may()
@@ -70,20 +76,29 @@ class Core:
 
     def _start_what_may(self) -> list[CommTask]:
         started: list[CommTask] = []
-        skipped: list[tuple[int, int, int, CommTask]] = []
-        while self._queue and self._has_room():
-            entry = heapq.heappop(self._queue)
-            task = entry[-1]
-            if task.state is not TaskState.READY:
-                continue
-            if self._fits(task):
-                self._start(task)
-                started.append(task)
-            else:
-                skipped.append(entry)
-        for entry in skipped:
-            heapq.heappush(self._queue, entry)
+        while self._waiting and self._has_room():
+            queue = self._next_queue()
+            if queue is None:
+                break
+            task = heapq.heappop(queue)[-1]
+            if not queue and self._by_size:
+                del self._queues[task.size_bytes]
+            self._start(task)
+            started.append(task)
         return started
+
+    def _next_queue(self) -> list[_Entry] | None:
+        """The queue whose first task goes next; None where no task fits."""
+        found: list[_Entry] | None = None
+        left_bytes = (self._window.credit_bytes or 0) - self._under_way_bytes if self._by_size else 0
+        for size_bytes, queue in self._queues.items():
+            if size_bytes > left_bytes:
+                continue
+            while queue and queue[0][-1].state is not TaskState.READY:
+                heapq.heappop(queue)
+            if queue and (found is None or queue[0] < found[0]):
+                found = queue
+        return found
 
     def _has_room(self) -> bool:
         """Whether anything may start: a slot is free and some credit is left."""
@@ -91,9 +106,3 @@ class Core:
         return (slots is None or self._under_way < slots) and (
             credit_bytes is None or self._under_way_bytes < credit_bytes
         )
-
-    def _fits(self, task: CommTask) -> bool:
-        credit_bytes = self._window.credit_bytes
-        if self._window.overdraw or credit_bytes is None:
-            return True
-        return self._under_way_bytes + task.size_bytes <= credit_bytes

@@ -152,6 +152,37 @@ def test_whatever_comes_when_the_window_holds_and_every_task_comes_through(windo
     assert all(task.state is TaskState.FINISHED for task in everything)
 
 
+@given(
+    slots=st.none() | st.integers(1, 4),
+    tasks=st.lists(st.tuples(st.sampled_from([10, 30, 45, 60]), st.integers(0, 4), st.integers(0, 1)), max_size=40),
+    choices=st.randoms(use_true_random=False),
+)
+def test_of_all_that_fit_the_first_in_order_starts(slots, tasks, choices):
+    core = Core(Window(100, slots, overdraw=False))
+    waiting, under_way = [], []  # the first in order of readiness
+    for name, task in enumerate(tasks):
+        if under_way and choices.random() < 0.5:
+            started = core.notify_finish(under_way.pop(choices.randrange(len(under_way))))
+        elif waiting and not under_way:
+            core.start_over_credit(waiting[-1])
+            under_way.append(waiting.pop())
+            continue
+        else:
+            waiting.append(CommTask(str(name), *task))
+            started = core.notify_ready(waiting[-1])
+        expected = []
+        while slots is None or len(under_way) < slots:
+            left_bytes = 100 - sum(each.size_bytes for each in under_way)
+            fit = [each for each in waiting if each.size_bytes <= left_bytes]
+            if not fit:
+                break
+            first = min(fit, key=lambda each: (each.priority, each.iteration))
+            waiting.remove(first)
+            under_way.append(first)
+            expected.append(first)
+        assert started == expected
+
+
 def test_what_is_started_over_the_credit_takes_its_credit_and_is_not_started_again():
     core = Core(Window(credit_bytes=10))
     big, forced, other = CommTask("big", 10), CommTask("forced", 5, 9), CommTask("other", 5, 0)
