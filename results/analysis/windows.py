@@ -3,7 +3,7 @@
 Each rank is checked alone, by its *tasks* (`echelonflow.model.discipline`). A task starts with the first of its flows
 that is released, and ends with the last of those that give its credit back, as this rank's host noticed. Nobody logs
 transfers within a host, so that a task which has any is left out. A rank that has nothing on its way may start a task
-whatever its window says (`echelonflow.job_scheduling.gate`): such starts are not judged.
+beyond its window (`echelonflow.job_scheduling.gate`): such starts are not judged. Order is where all of a rank was seen.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TaskSeen(NamedTuple):
     spec: TaskSpec
 
 
-@dataclass(frozen=True)
+@dataclass
 class RankSeen:
     """One rank: its tasks that crossed the network alone, in order of their starts, and all flows that it held or could."""
 
@@ -42,6 +42,8 @@ class RankSeen:
     released_s: list[float] = field(default_factory=list)
     acked_s: list[float] = field(default_factory=list)
     """Both sorted, and each for itself."""
+    whole: bool = True
+    """Whether all that the rank did was seen: nothing within its host, and nothing that never came to an end."""
 
     def is_sending(self, now_s: float) -> bool:
         """Whether it had released flows before `now_s` of which the end was yet to be noticed."""
@@ -66,14 +68,16 @@ def ranks_seen(job: Job, record: RunRecord, acked_s: Mapping[FlowKey, float]) ->
     local = {transfer.name for transfer in job.dag.transfers if job.is_local(transfer)}
     found: dict[int, RankSeen] = defaultdict(RankSeen)
     for spec in () if job.discipline is None else job.discipline.tasks:
-        host, rank = job.placement[spec.rank], found[spec.rank]
+        host, rank, inside = job.placement[spec.rank], found[spec.rank], local.intersection(spec.transfers)
+        rank.whole = rank.whole and not local.intersection((*spec.transfers, *spec.ends))
         for iteration in range(job.iterations):
             sent = [flows[iteration, name] for name in spec.transfers if (iteration, name) in flows]
             rank.released_s.extend(f.release_s for f in sent)
             rank.acked_s.extend(end_s for f in sent if not math.isnan(end_s := _end_s(f, f.src_host, acked_s)))
-            if not sent or local.intersection(spec.transfers):
-                continue
             ends_s = [_end_s(flows.get((iteration, name)), host, acked_s) for name in spec.ends if name not in local]
+            rank.whole = rank.whole and len(sent) == len(spec.transfers) and not any(map(math.isnan, ends_s))
+            if not sent or inside:
+                continue
             start_s = min(f.release_s for f in sent)
             # What never ended was not under way for all that is known.
             end_s = max([start_s, *(one_s for one_s in ends_s if not math.isnan(one_s))])
@@ -118,49 +122,58 @@ def broken(rank: RankSeen, window: Window) -> Iterator[str]:
     Where nothing may be overdrawn, smaller tasks overtake larger ones, and order is not looked at.
     """
     under_way = _UnderWay([])
-    for task in rank.tasks:
+    waiting = _Waiting(rank.tasks)
+    for place, task in enumerate(rank.tasks):
         under_way.go_on(task.start_s)
         told = _beyond(task, under_way, window)
+        first = waiting.first_beside(place)
         if told is not None and rank.is_sending(task.start_s):
             yield told
+        elif told is None and window.overdraw and rank.whole and first is not None:
+            yield (
+                f"{_started(task)}, and {first.spec.name}, which goes before it, was ready since {first.ready_s:.6f} s"
+            )
         under_way.start(task)
-    if window.overdraw:
-        yield from _overtaken(rank)
 
 
 def _beyond(task: TaskSeen, under_way: _UnderWay, window: Window) -> str | None:
     """Why a task could not start beside what was under way; None if it could."""
-    what = f"{task.spec.name} of iteration {task.iteration} started at {task.start_s:.6f} s"
     if window.slots is not None and len(under_way.ends) >= window.slots:
-        return f"{what} beside {len(under_way.ends)} others (slots: {window.slots})"
+        return f"{_started(task)} beside {len(under_way.ends)} others (slots: {window.slots})"
     credit_bytes = window.credit_bytes
     if credit_bytes is None:
         return None
     taken_bytes = under_way.size_bytes if window.overdraw else under_way.size_bytes + task.spec.size_bytes - 1
     if taken_bytes < credit_bytes:
         return None
-    return f"{what} beside {under_way.size_bytes} bytes (credit: {credit_bytes})"
+    return f"{_started(task)} beside {under_way.size_bytes} bytes (credit: {credit_bytes})"
 
 
-def _overtaken(rank: RankSeen) -> Iterator[str]:
-    """In words, tasks that started though one was ready that goes before them."""
-    tasks = rank.tasks
-    arriving = sorted(range(len(tasks)), key=lambda place: tasks[place].ready_s)
-    waiting: list[tuple[int, int]] = []
-    """Heap of (priority, place) of what was ready."""
-    arrived, started = 0, set[int]()
-    for place, task in enumerate(tasks):
-        while arrived < len(arriving) and tasks[arriving[arrived]].ready_s < task.start_s:
-            other = arriving[arrived]
-            heapq.heappush(waiting, (tasks[other].spec.priority_in(tasks[other].iteration), other))
-            arrived += 1
-        started.add(place)
-        while waiting and waiting[0][1] in started:
-            heapq.heappop(waiting)
-        if waiting and waiting[0][0] < task.spec.priority_in(task.iteration):
-            first = tasks[waiting[0][1]]
-            if first.start_s > task.start_s and rank.is_sending(task.start_s):
-                yield (
-                    f"{task.spec.name} of iteration {task.iteration} started at {task.start_s:.6f} s, and "
-                    f"{first.spec.name}, which goes before it, was ready since {first.ready_s:.6f} s"
-                )
+def _started(task: TaskSeen) -> str:
+    return f"{task.spec.name} of iteration {task.iteration} started at {task.start_s:.6f} s"
+
+
+class _Waiting:
+    """The tasks of a rank that are ready and not started, as it starts one after the other."""
+
+    def __init__(self, tasks: Sequence[TaskSeen]) -> None:
+        self._tasks = tasks
+        self._arriving = sorted(range(len(tasks)), key=lambda place: tasks[place].ready_s)
+        self._arrived = 0
+        self._waiting: list[tuple[int, int]] = []
+        """Heap of (priority, place); what has started since is taken out when it comes first."""
+
+    def first_beside(self, place: int) -> TaskSeen | None:
+        """What was ready before this task started, started later, and goes before it; to be asked in order of starts."""
+        tasks = self._tasks
+        task = tasks[place]
+        while self._arrived < len(tasks) and tasks[self._arriving[self._arrived]].ready_s < task.start_s:
+            other = self._arriving[self._arrived]
+            heapq.heappush(self._waiting, (tasks[other].spec.priority_in(tasks[other].iteration), other))
+            self._arrived += 1
+        while self._waiting and self._waiting[0][1] <= place:
+            heapq.heappop(self._waiting)
+        if not self._waiting or self._waiting[0][0] >= task.spec.priority_in(task.iteration):
+            return None
+        first = tasks[self._waiting[0][1]]
+        return first if first.start_s > task.start_s else None

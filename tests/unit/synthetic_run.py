@@ -167,6 +167,7 @@ class SyntheticRun:
             sent = Sent(
                 **flow, release_s=f.release_s, start_s=f.start_s, acked_s=acked_s, sent_bytes=f.sent_bytes,
                 retransmissions=f.retransmissions, marks=(Mark(first_s, f.dscp or 0, None),),
+                ready_s=f.ready_s,
             )  # fmt: skip
             finish_s = f.finish_s + self.log_later_s + self.settings.arrival_s.get(key, 0.0)
             received = Received(**flow, first_s=f.start_s, finish_s=finish_s, received_bytes=f.received_bytes)
@@ -221,7 +222,7 @@ def synthetic_run(
         DecisionRecord(f.release_s, "release", 1, 1, "00", 0.2, 0.5, ((f.job, f.iteration, f.flow, f.dscp or 0, None),))
         for f in flows
     ]
-    end_s = max(c.finish_s for c in record.computes) + 0.5
+    end_s = max(each.finish_s for each in (*record.computes, *flows)) + 0.5
     outcome = RunOutcome(
         policy=policy, repeat=repeat, run_index=run_index, label=_label(policy, repeat), enforcer="priority",
         completed=True, zero_monotonic_s=ZERO_MONOTONIC_S,

@@ -7,13 +7,17 @@ import random
 import pytest
 
 from echelon.cases import random_jobs
+from echelonflow.model import topologies
 from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
+from echelonflow.model.discipline import Window
 from echelonflow.scheduling import policies
 from echelonflow.wire import before
 from echelonflow.wire.before import before_of
 from echelonflow.wire.declare import declarations
 from echelonflow.wire.messages import Before
+from results.analysis.asked import ready_s
 from simulator.fluid import simulate
+from tests.unit.gated_jobs import ONE_AT_A_TIME, Layer, layered
 
 
 def job(steps, next_iteration=(), placement=("h1", "h2", "h3")):
@@ -56,10 +60,25 @@ def test_what_is_too_much_to_say_is_not_said(monkeypatch):
 @pytest.mark.parametrize("seed", range(12))
 def test_in_a_run_everything_named_has_happened_before(seed):
     case = random_jobs.draw(random.Random(seed), random_jobs.TOPOLOGIES[seed % len(random_jobs.TOPOLOGIES)])
-    record = simulate(case.jobs, case.network, policies.load("fair"))
+    check_named(case.jobs, simulate(case.jobs, case.network, policies.load("fair")))
+
+
+@pytest.mark.parametrize("algorithm", ["parameter-server", "ring", "tree"])
+@pytest.mark.parametrize("window", [ONE_AT_A_TIME, Window(credit_bytes=700)])
+def test_what_a_job_holds_back_was_ready_by_then(algorithm, window):
+    layers = [Layer(0.01, 0.02, 1000)] * 6
+    held = layered(layers, algorithm=algorithm, workers=3, window=window, partition_bytes=600, iterations=3)
+    network = topologies.build("single-switch", {"hosts": len(held.placement), "rate_bps": 1e5})
+    record = simulate([held], network, policies.load("fair"))
+    assert any(flow.ready_s is not None for flow in record.flows)
+    check_named([held], record)
+
+
+def check_named(jobs, record):
+    """All that declarations name before a flow had ended when it was released, or was ready when it was."""
     flows = {(flow.job, flow.iteration, flow.flow): flow for flow in record.flows}
     named = 0
-    declared = {(group.job, flow.flow): flow for group in declarations(case.jobs) for flow in group.flows}
+    declared = {(group.job, flow.flow): flow for group in declarations(jobs) for flow in group.flows}
     name_of = {(job, flow.index): name for (job, name), flow in declared.items()}
     for (job_name, iteration, name), flow in flows.items():
         said = declared[job_name, name].before
@@ -71,8 +90,8 @@ def test_in_a_run_everything_named_has_happened_before(seed):
             if at < 0:
                 continue
             for index in ended:
-                assert flows[job_name, at, name_of[job_name, index]].finish_s <= flow.release_s
+                assert flows[job_name, at, name_of[job_name, index]].finish_s <= ready_s(flow)
             for index in released:
-                assert flows[job_name, at, name_of[job_name, index]].release_s <= flow.release_s
+                assert ready_s(flows[job_name, at, name_of[job_name, index]]) <= ready_s(flow)
             named += len(ended) + len(released)
     assert named > 0

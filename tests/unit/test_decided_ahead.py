@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from echelon.experiment import schema
+from echelonflow.model import topologies
+from echelonflow.model.discipline import Window
 from echelonflow.scheduling import policies
 from simulator.fluid import simulate
 from simulator.realism import Realism
 from tests.unit.decided_ahead import drive
+from tests.unit.gated_jobs import gradients_job
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 ITERATIONS = 3
@@ -37,6 +40,18 @@ def test_flows_are_decided_ahead_and_little_is_said(name, policy):
     assert found.share(first=1) >= 0.99
     assert found.told <= 3 * flows + 10
     assert found.questions <= 2.2 * found.decisions + 10  # once about releases, once about ends
+
+
+@pytest.mark.parametrize("policy", ["fair", "echelonflow"])
+@pytest.mark.parametrize("slots", [1, 3])
+def test_flows_that_a_job_holds_back_are_decided_ahead_as_well(policy, slots):
+    """Gradients that are ready while others are sent are released the other way round, as those end."""
+    job = gradients_job(Window(slots=slots), size_bytes=50_000, backward_s=0.05, iterations=ITERATIONS, layers=12)
+    network = topologies.build("single-switch", {"hosts": 2, "rate_bps": 5e6})
+    loaded = policies.load(policy)
+    record = simulate([job], network, loaded, realism=REAL)
+    assert sum(flow.ready_s is not None for flow in record.flows) > len(record.flows) // 6
+    assert drive([job], network, policy, loaded.enforcer, record.flows).share(first=1) >= 0.95
 
 
 def test_nothing_is_decided_ahead_where_that_is_not_wanted():

@@ -10,7 +10,7 @@ from echelonflow.records.agent_log import Mark
 from echelonflow.records.run_record import ComputeRecord, DecisionRecord, FlowRecord, RunRecord
 from results.analysis.causes import measured
 from results.analysis.read_run import ReadRun
-from tests.unit.gated_job import gradients_job
+from tests.unit.gated_jobs import gradients_job
 
 FIRST, SECOND = ("job", 0, "first"), ("job", 0, "second")
 

@@ -9,7 +9,7 @@ import pytest
 from echelonflow.model.discipline import Window
 from echelonflow.records.run_record import FlowRecord, RunRecord
 from results.analysis.windows import of_windows
-from tests.unit.gated_job import gradients_job
+from tests.unit.gated_jobs import gradients_job
 
 
 def flow(layer, ready_s, release_s, finish_s):
@@ -29,7 +29,7 @@ ONE = Window(slots=1)
 
 
 def test_one_after_the_other_in_order_of_priority_is_right():
-    assert told(ONE, flow(3, 1, 1, 4), flow(2, 2, 7.1, 9), flow(1, 3, 4.1, 7)) == []
+    assert told(ONE, flow(3, 1, 1, 4), flow(2, 2, 7.1, 9), flow(1, 3, 4.1, 7), flow(0, 20, 20, 21)) == []
 
 
 def test_what_starts_before_the_end_was_noticed_is_beyond_the_window():
@@ -37,13 +37,26 @@ def test_what_starts_before_the_end_was_noticed_is_beyond_the_window():
     assert "rank 0: layer 2 of iteration 0 started at 4.000000 s beside 1 others (slots: 1)" in reason
 
 
+def test_a_third_beside_two_is_beyond_the_window():
+    (reason,) = told(
+        Window(slots=2), flow(3, 1, 1, 9), flow(2, 1.5, 1.5, 4), flow(0, 3, 3.5, 3.6), flow(1, 2, 9.1, 9.5)
+    )
+    assert "layer 0 of iteration 0 started at 3.500000 s beside 2 others (slots: 2)" in reason
+
+
 def test_what_was_ready_and_goes_first_is_not_to_be_overtaken():
-    (reason,) = told(Window(slots=2), flow(3, 1, 1, 9), flow(2, 1.5, 1.5, 4), flow(1, 2, 8.1, 9), flow(0, 3, 3.5, 3.6))
-    assert "layer 0" in reason  # beside two others
-    (reason,) = told(Window(slots=2), flow(3, 1, 1, 9), flow(1, 2, 6, 8), flow(2, 1.5, 4, 5))
+    flows = flow(3, 1, 1, 9), flow(1, 2, 6, 8), flow(2, 1.5, 4, 5), flow(0, 20, 20, 21)
+    (reason,) = told(Window(slots=2), *flows)
     assert (
         "layer 2 of iteration 0 started at 4.000000 s, and layer 1, which goes before it, was ready since 2.0" in reason
     )
+    assert told(Window(slots=2), *flows[:3]) == []  # not all of the rank was seen
+
+
+def test_with_one_at_a_time_order_is_judged_though_nothing_else_is_on_its_way():
+    flows = flow(3, 1, 1, 4), flow(2, 2, 4.1, 5), flow(1, 3, 5.1, 6), flow(0, 20, 20, 21)
+    (reason,) = told(ONE, *flows)
+    assert "layer 2 of iteration 0 started at 4.100000 s, and layer 1" in reason
 
 
 @pytest.mark.parametrize(

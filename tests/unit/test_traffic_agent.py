@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,12 @@ import pytest
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED
 from echelonflow.model import topologies
 from echelonflow.model.dag import Job, JobDag
+from echelonflow.model.discipline import Discipline, TaskSpec, Window
 from echelonflow.records.agent_log import AgentLog
 from echelonflow.records.plan import read_plan, write_plan
 from echelonflow.wire.declare import declarations
 from echelonflow.wire.messages import Declare, Done, Finish, Hello, Progress, Release, Setting
+from tests.unit.gated_jobs import gradients_job
 from tests.unit.traffic_fakes import AnswerRelease, FakeCoordinator, end_agent, start_agent, unlimited
 from tests.waiting import end_of, ending, wait_until
 from traffic.agent.agent import Agent
@@ -28,10 +31,9 @@ ADDRESSES = {"h1": "127.0.0.1", "h2": "127.0.0.2"}
 class Run:
     """Two agents that replay one job."""
 
-    def __init__(self, folder: Path, dag: JobDag, iterations: int, run_index: int, answer: AnswerRelease) -> None:
+    def __init__(self, folder: Path, job: Job, run_index: int, answer: AnswerRelease) -> None:
         self.folder = folder
         network = topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e9})
-        job = Job("j", dag, ("h1", "h2"), iterations)
         write_plan(folder / "plan.json", make_plan([job], network, run_index, addresses=ADDRESSES))
         self.coordinator = FakeCoordinator(folder / "control.sock", agents=2, answer=answer)
         self.agents = {
@@ -64,10 +66,11 @@ class Run:
 def start(tmp_path, request) -> Iterator[Callable[..., Run]]:
     runs = []
 
-    def begin(dag: JobDag, iterations: int = 1, answer: AnswerRelease = unlimited) -> Run:
+    def begin(dag: JobDag | Job, iterations: int = 1, answer: AnswerRelease = unlimited) -> Run:
         # A port of its own for every test: connections of the last one may still be fading away.
         index = 200 + sorted(name for name in globals() if name.startswith("test_")).index(request.function.__name__)
-        runs.append(Run(tmp_path, dag, iterations, index, answer))
+        job = dag if isinstance(dag, Job) else Job("j", dag, ("h1", "h2"), iterations)
+        runs.append(Run(tmp_path, job, index, answer))
         return runs[-1]
 
     yield begin
@@ -103,6 +106,33 @@ def test_a_job_is_replayed_and_recorded(start):
             # A computation goes on from when its input was due, which is no later than when that was noticed.
             moment = finish.get(ready) or received[ready]["finish_s"]
             assert c["start_s"] >= moment - 0.05
+
+
+def test_what_a_job_holds_back_is_released_when_its_turn_comes(start):
+    job = gradients_job(Window(slots=1), size_bytes=300_000, backward_s=0.004, iterations=2)
+
+    def answer(message: Release) -> Setting | None:
+        return None if (message.flow, message.iteration) == ("push 3", 0) else unlimited(message)
+
+    run = start(job, answer=answer)
+    told = run.coordinator
+    told.wait_for(lambda: bool(told.of(Release)))
+    wait_until(lambda: len(run.read("h1", "compute")) == 8, what="the first pass", process=run.agents["h1"])
+    (first,) = told.of(Release)  # though all gradients are there
+    assert run.read("h2", "sent") == []
+    told.tell(first.flow, unlimited(first))
+    assert run.finish() == {"h1": (0, ""), "h2": (0, "")}
+    pushes = [line for line in run.read("h1", "sent") if line["flow"].startswith("push")]
+    assert [line["flow"] for line in pushes if line["iteration"] == 0] == ["push 3", "push 0", "push 1", "push 2"]
+    for before, after in pairwise(pushes):
+        assert after["release_s"] >= before["acked_s"]
+    computed_s = {(line["step"], line["iteration"]): line["finish_s"] for line in run.read("h1", "compute")}
+    assert "ready_s" not in pushes[0] or pushes[0]["ready_s"] is None
+    for line in pushes[1:4]:
+        ended_s = computed_s[line["flow"].replace("push", "backward"), 0]
+        assert line["ready_s"] == pytest.approx(ended_s, abs=1e-6)
+        assert line["ready_s"] < line["release_s"]
+    assert not any(line.get("ready_s") for line in run.read("h2", "sent"))
 
 
 def test_the_coordinator_is_told_everything_once(start):
@@ -261,7 +291,11 @@ def test_a_bad_plan_is_bad_input(tmp_path, text, words):
 def test_a_plan_survives_the_file(tmp_path):
     network = topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e9})
     dag = gpipe.build(stages=2, micro_batches=3, forward_s=0.01, backward_s=0.02, activation_bytes=1000)
-    job = Job("j", dag, ("h2", "h1"), 3, 2.0, 1.5)
+    ring = Discipline(
+        "by hand", Window(4096, 2, overdraw=False),
+        (TaskSpec("t", 0, 1000, 3, (dag.transfers[0].name,), ("pp-backward 1->0 m0",), first_priority=1),),
+    )  # fmt: skip
+    job = Job("j", dag, ("h2", "h1"), 3, 2.0, 1.5, ring)
     write_plan(tmp_path / "plan.json", make_plan([job], network, 4, 0.1))
     plan = read_plan(tmp_path / "plan.json")
     assert plan.jobs == (job,)

@@ -6,6 +6,8 @@ import pytest
 
 from echelonflow.errors import InputError, RunError
 from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
+from echelonflow.model.discipline import Window
+from tests.unit.gated_jobs import gradients_job
 from traffic.agent.plan import check_observable
 from traffic.agent.receiver import StreamCounter, wake_bytes
 from traffic.agent.replay import Computed, Released, Replay
@@ -97,6 +99,54 @@ def test_the_sender_may_wait_for_its_own_transfer():
     replay.advance(ZERO_S)
     replay.acknowledged("j", 0, "x", ZERO_S + 2.0)
     assert replay.next_due_s == ZERO_S + 3.0
+
+
+class TestGated:
+    """A worker whose gradients are ready from the last layer to the first, and go the other way round."""
+
+    def test_a_transfer_waits_for_credit_and_the_foremost_goes_first(self):
+        replay = begun(gradients_job(Window(slots=1)), "h1")
+        assert _released(replay.advance(ZERO_S + 3.0)) == [Released("gated", 0, "push 3", ZERO_S + 3.0)]
+        assert _released(replay.advance(ZERO_S + 4.0)) == _released(replay.advance(ZERO_S + 5.0)) == []
+        found = _released(replay.acknowledged("gated", 0, "push 3", ZERO_S + 5.5))
+        assert found == [Released("gated", 0, "push 1", ZERO_S + 5.5, ZERO_S + 5.0)]
+        # The last gradient is ready at this very moment, and takes part in what is chosen.
+        found = _released(replay.acknowledged("gated", 0, "push 1", ZERO_S + 6.0))
+        assert found == [Released("gated", 0, "push 0", ZERO_S + 6.0)]
+        found = _released(replay.acknowledged("gated", 0, "push 0", ZERO_S + 7.0))
+        assert found == [Released("gated", 0, "push 2", ZERO_S + 7.0, ZERO_S + 4.0)]
+
+    def test_what_arrives_may_give_credit_back(self):
+        replay = begun(gradients_job(Window(slots=1), ends="pull"), "h1")
+        replay.advance(ZERO_S + 4.0)
+        assert _released(replay.acknowledged("gated", 0, "push 3", ZERO_S + 4.2)) == []
+        found = _released(replay.arrived("gated", 0, "pull 3", ZERO_S + 4.5))
+        assert found == [Released("gated", 0, "push 2", ZERO_S + 4.5, ZERO_S + 4.0)]
+
+    def test_transfers_within_a_host_give_their_credit_back_at_once(self):
+        replay = begun(gradients_job(Window(slots=1), ("h1", "h1"), iterations=2), "h1")
+        assert _released(replay.advance(ZERO_S + 12.0)) == []
+        assert replay.done
+
+    def test_the_other_end_holds_nothing_back(self):
+        replay = begun(gradients_job(Window(slots=1)), "h2")
+        for layer in range(4):
+            found = _released(replay.arrived("gated", 0, f"push {layer}", ZERO_S + layer))
+            assert found == [Released("gated", 0, f"pull {layer}", ZERO_S + layer)]
+
+    def test_a_job_that_has_ended_releases_nothing(self):
+        replay = Replay([gradients_job(Window(slots=1)), two_stage_job()], "h1")
+        replay.begin(ZERO_S)
+        replay.advance(ZERO_S + 4.0)
+        replay.end_job("gated")
+        assert {a.job for a in replay.advance(ZERO_S + 9.0)} <= {"j"}
+        for m in range(2):
+            replay.acknowledged("j", 0, f"pp-forward 0->1 m{m}", ZERO_S + 9.0)
+        assert replay.done
+
+
+def _released(actions):
+    return [action for action in actions if isinstance(action, Released)]
 
 
 def test_jobs_start_when_they_should():

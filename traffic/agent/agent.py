@@ -224,7 +224,7 @@ class Agent:
                 continue
             name = (action.job, action.flow)
             flow = self._outgoing[name]
-            by = flow.release(action.iteration, action.release_s)
+            by = flow.release(action.iteration, action.release_s, action.ready_s)
             if by:  # what was decided ahead is not to wait until that has been told
                 self._write(flow)
             self._refresh_progress()

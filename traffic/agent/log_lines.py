@@ -39,6 +39,7 @@ def sent_line(job: str, flow: str, sent: SentFlow, acked_s: float, zero_s: float
         marks=tuple(Mark(_since(zero_s, time_s), dscp, rate) for time_s, dscp, rate in sent.marks),
         by=sent.by,
         held=sent.held,
+        ready_s=None if sent.ready_s is None else _since(zero_s, sent.ready_s),
     )
 
 

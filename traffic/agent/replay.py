@@ -7,6 +7,10 @@ the agent woke up. An input that is itself a computation was complete when it wa
 was complete when its last byte was read. So a chain of computations never drifts, as it would not on a GPU; by how much
 each end was noticed late is recorded. What leaves the host can leave only when it is noticed, so releases carry that
 time.
+
+A job may hold back transfers that could leave (`echelonflow.model.discipline`). They are released when the core of their
+rank has started their task. Where the end of a transfer makes others ready, and gives credit back as well, those that
+become ready take part in what is chosen next.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from echelonflow.job_scheduling.gate import Gate
 from echelonflow.model.dag import Compute, Job
 from echelonflow.model.faults import Slowdowns
 from echelonflow.model.progress import JobProgress, StepKey
@@ -37,12 +42,16 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """A transfer that leaves this host may be sent from `release_s` on."""
+    """A transfer that leaves this host may be sent from `release_s` on.
+
+    `ready_s` is when it could have been released, where its job held it back; None where it did not.
+    """
 
     job: str
     iteration: int
     flow: str
     release_s: float
+    ready_s: float | None = None
 
 
 Action = Computed | Released
@@ -61,6 +70,12 @@ class Replay:
         self._progress = {
             job.name: JobProgress(job, [s.name for s in job.dag.steps if host_of(job, s.name) == host]) for job in jobs
         }
+        self._gates = {
+            job.name: Gate(job, [rank for rank, placed in enumerate(job.placement) if placed == host]) for job in jobs
+        }
+        self._is_local = {(job.name, step.name): job.is_local(step) for job in jobs for step in job.dag.transfers}
+        self._ready_s: dict[str, dict[StepKey, float]] = {job.name: {} for job in jobs}
+        """Of each job, since when transfers are ready that it holds back."""
         self._arrivals_missing = {job.name: _arrivals(job, host) * job.iterations for job in jobs}
         self._slowdowns = slowdowns
         self._zero_s = 0.0
@@ -101,7 +116,7 @@ class Replay:
 
     def end_job(self, job: str) -> None:
         """A job is no more: nothing of it starts or is waited for."""
-        del self._progress[job], self._arrivals_missing[job]
+        del self._progress[job], self._gates[job], self._ready_s[job], self._arrivals_missing[job]
         self._due = [entry for entry in self._due if entry[2] != job]
         heapq.heapify(self._due)
 
@@ -116,22 +131,45 @@ class Replay:
 
     def _transferred(self, name: str, iteration: int, flow: str, now_s: float) -> list[Action]:
         actions = self.advance(now_s)
-        job = self._jobs[name]
-        self._start(job, self._progress[name].finish(iteration, flow), now_s, now_s, actions)
+        ready = self._progress[name].finish(iteration, flow)
+        self._start(self._jobs[name], ready, now_s, now_s, actions, [(iteration, flow)])
         return actions
 
-    def _start(self, job: Job, ready: list[StepKey], moment_s: float, now_s: float, actions: list[Action]) -> None:
-        """Start steps whose last input was complete at `moment_s`; local transfers take no time."""
-        waiting = deque(ready)
-        while waiting:
-            iteration, name = waiting.popleft()
-            step = job.dag.by_name[name]
-            if isinstance(step, Compute):
-                self._push(self._finish_s(moment_s, step.duration_s), job.name, (iteration, name), moment_s)
-            elif job.is_local(step):
-                waiting.extend(self._progress[job.name].finish(iteration, name))
+    def _start(
+        self,
+        job: Job,
+        ready: list[StepKey],
+        moment_s: float,
+        now_s: float,
+        actions: list[Action],
+        ended: Sequence[StepKey] = (),
+    ) -> None:
+        """Start steps whose last input was complete at `moment_s`; local transfers take no time.
+
+        What has `ended` may give credit back. That comes after all that became ready with it, so that the core chooses
+        among all of it.
+        """
+        progress, gate, ready_s = self._progress[job.name], self._gates[job.name], self._ready_s[job.name]
+        waiting, finished = deque(ready), deque(ended)
+        while waiting or finished:
+            if not waiting:
+                released = gate.ended(*finished.popleft())
             else:
-                actions.append(Released(job.name, iteration, name, now_s))
+                iteration, name = waiting.popleft()
+                step = job.dag.by_name[name]
+                if isinstance(step, Compute):
+                    self._push(self._finish_s(moment_s, step.duration_s), job.name, (iteration, name), moment_s)
+                    continue
+                released = gate.ready(iteration, name)
+                if (iteration, name) not in released:
+                    ready_s[iteration, name] = now_s
+            for iteration, name in released:
+                since_s = ready_s.pop((iteration, name), now_s)
+                if self._is_local[job.name, name]:
+                    waiting.extend(progress.finish(iteration, name))
+                    finished.append((iteration, name))
+                else:
+                    actions.append(Released(job.name, iteration, name, now_s, since_s if since_s < now_s else None))
 
     def _finish_s(self, start_s: float, duration_s: float) -> float:
         """When a computation that starts now ends: later than it would, where this host is planned to be slow."""

@@ -69,6 +69,8 @@ class SentFlow:
     """The decision, made before the release, that says how it is sent; 0 where there was none."""
     held: bool = False
     """Whether it was to wait by that decision."""
+    ready_s: float | None = None
+    """When it could have been released, where its job held it back; None where it did not."""
     decision: int = 0
     """The decision that made `setting`."""
     start_s: float | None = None
@@ -165,12 +167,13 @@ class OutgoingFlow:
         """Empty the queue of what the kernel has announced; `poll` finds out what it was."""
         take_announcements(self._connection)
 
-    def release(self, iteration: int, now_s: float) -> int:
+    def release(self, iteration: int, now_s: float, ready_s: float | None = None) -> int:
         """Iteration `iteration` may be sent, at once if it was decided on ahead, or else when it has a setting.
 
-        Returns the number of the decision that was made ahead, 0 where there is none. It may say that the flow waits.
+        Its job held it back since `ready_s`; None where it did not. Returns the number of the decision that was made
+        ahead, 0 where there is none. It may say that the flow waits.
         """
-        flow = SentFlow(iteration, now_s)
+        flow = SentFlow(iteration, now_s, ready_s=ready_s)
         self._queue.append(flow)
         known = self._ahead.pop(iteration, None)
         if known is None:
