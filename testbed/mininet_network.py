@@ -23,6 +23,8 @@ from testbed.openvswitch import PrivateOpenVSwitch
 from testbed.processes import end_within
 
 LONGEST_INTERFACE_NAME = 15
+WAITING_RTO = "10s"
+"""The least retransmission timeout where nothing is lost: flows wait behind higher classes for longer than the kernel's 200 ms."""
 END_LIMIT_S = 2.0
 
 
@@ -47,7 +49,8 @@ class EmulatedNetwork:
 
     Every switch is in secure mode and obeys the OpenFlow 1.3 controller at 127.0.0.1:`controller_port`
     alone: without rules nothing is forwarded. Every egress has the tree of `testbed.queues`, every host
-    static ARP and the settings of `testbed.world`. `queue_s` is the length of each class's queue.
+    static ARP and the settings of `testbed.world`. `queue_s` is the length of each class's queue. Where the network is
+    `lossless`, TCP takes what waits behind higher classes for lost only after `WAITING_RTO`.
     Raises InputError for names that no interface or congestion control can have, RunError where the kernel or a tool refuses.
     """
 
@@ -58,12 +61,15 @@ class EmulatedNetwork:
         controller_port: int = addressing.CONTROLLER_PORT,
         congestion_control: str = "cubic",
         queue_s: float = queues.QUEUE_S,
+        *,
+        lossless: bool = True,
     ) -> None:
         self.network = network
         self.ovs = ovs
         self.controller_port = controller_port
         self.congestion_control = tcp.congestion_control(congestion_control)
         self.queue_s = queue_s
+        self._route_options = f"congctl {self.congestion_control}" + (f" rto_min {WAITING_RTO}" if lossless else "")
         self.burst_s = queues.BURST_S
         self._interfaces = {
             name: Interface(name, link.src, link)
@@ -286,7 +292,7 @@ class EmulatedNetwork:
         lines = [
             f"address add {ip}/8 dev {interface.name} noprefixroute",
             # By the route and not by sysctl: a namespace may only choose what the machine has allowed for everyone.
-            f"route add 10.0.0.0/8 dev {interface.name} src {ip} congctl {self.congestion_control}",
+            f"route add 10.0.0.0/8 dev {interface.name} src {ip} {self._route_options}",
         ]
         for host in self.network.hosts:
             if host != interface.node:

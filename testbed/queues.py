@@ -2,9 +2,8 @@
 
 Class c of `echelonflow.wire.classes` is HTB class 1:<10 + c> at prio c. All may borrow up to the link's rate, so
 that a class is served only while no higher one has a packet. HTB serves every class's own `rate` before
-prio counts, hence the leak: a busy lower class gets `GUARANTEED_SHARE` of the link, at least
-`LEAST_GUARANTEED_BPS`, whatever the higher ones do. Packets are told apart by the class selector bits of
-their DSCP; what is not IPv4 (ARP) goes to class 0.
+prio counts, hence the leak: one segment at most passes ahead of higher classes, and the next one a minute later.
+Packets are told apart by the class selector bits of their DSCP; what is not IPv4 (ARP) goes to class 0.
 
 The flows of a data class take turns, byte for byte (deficit round robin). There are `FLOW_QUEUES` FIFOs, told apart by
 the low bits of the TCP source port, which `echelonflow.wire.declare` deals out with that in mind. In one FIFO for all,
@@ -23,8 +22,12 @@ from echelonflow.model.units import ETHERNET_HEADER_BYTES
 from echelonflow.records.outcome import ClassCounters, Classes
 from echelonflow.wire.classes import CLASSES, CONTROL_CLASS, FLOW_QUEUES, dscp_of_class
 
-GUARANTEED_SHARE = 0.0005
-LEAST_GUARANTEED_BPS = 8_000
+LEAK = "rate 8bit burst 1"
+"""What a class gets before its priority counts: as little as HTB knows. The kernel lets it owe a minute of that at most.
+
+At 0.05 % of the link a segment passed every three seconds, and one at once in each class that had been idle. A flow that
+is moved down has packets in several classes. So they overtook one another, and TCP took that for loss.
+"""
 QUEUE_S = 0.015
 BURST_S = 0.002
 """Of the link, before anything is known of the machine (`testbed.timers` chooses, calibration sets)."""
@@ -78,11 +81,6 @@ def queue_bytes(
     return math.ceil(max(rate_bps / 8 * queue_s, waiting, 4 * segment_bytes))
 
 
-def guaranteed_bps(rate_bps: float) -> int:
-    """What a class gets of the link before its priority counts."""
-    return max(int(rate_bps * GUARANTEED_SHARE), LEAST_GUARANTEED_BPS)
-
-
 def tree_lines(
     interface: str,
     rate_bps: float,
@@ -130,10 +128,9 @@ def _class_lines(
     link = f"rate {rate}bit ceil {rate}bit burst {burst} cburst {burst}"
     lines = [f"class {verb} dev {interface} parent 1: classid 1:1 htb {link}"]
     for c in range(CLASSES):
-        rates = f"rate {guaranteed_bps(rate_bps)}bit ceil {rate}bit prio {c}"
-        sizes = f"burst {frame} cburst {burst} quantum {max(frame, segment_bytes)}"
+        borrows = f"ceil {rate}bit cburst {burst} prio {c} quantum {max(frame, segment_bytes)}"
         minor = f"{_FIRST_CLASS + c:x}"
-        lines.append(f"class {verb} dev {interface} parent 1:1 classid 1:{minor} htb {rates} {sizes}")
+        lines.append(f"class {verb} dev {interface} parent 1:1 classid 1:{minor} htb {LEAK} {borrows}")
     return lines
 
 

@@ -11,6 +11,7 @@ from controller.launch import controller_argv
 from echelon.running.coordinator_line import CoordinatorLine
 from echelonflow.errors import RunError
 from echelonflow.model.dag import Job
+from echelonflow.model.faults import Crash, LinkDown
 from echelonflow.records.assignment import Assignment
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.network_file import write_network
@@ -130,7 +131,10 @@ def standing(folder: RunFolder, assignment: Assignment) -> Iterator[Standing]:
         controller = _start_controller(folder, assignment)
         stack.callback(processes.end, controller, END_LIMIT_S)
         ovs = stack.enter_context(PrivateOpenVSwitch(folder.root, folder.logs, assignment.datapath, assignment.tso))
-        net = stack.enter_context(EmulatedNetwork(network, ovs, congestion_control=assignment.congestion_control))
+        breaks = any(isinstance(fault, LinkDown | Crash) for fault in assignment.faults)
+        net = stack.enter_context(
+            EmulatedNetwork(network, ovs, congestion_control=assignment.congestion_control, lossless=not breaks)
+        )
         line = CoordinatorLine(
             folder.control_socket, START_LIMIT_S, lambda: check_controller(controller), tokens[RUNNER]
         )

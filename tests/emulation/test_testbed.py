@@ -76,6 +76,7 @@ def test_without_rules_nothing_is_forwarded(addresses):
 
 def test_hosts_have_the_kernel_settings_of_a_run(addresses):
     assert "congctl cubic" in addresses["route"]
+    assert "rto_min" in addresses["route"]
     assert addresses["slow_start_after_idle"] == "0"
     assert addresses["timestamps"] == "0"
     assert addresses["ipv6"] == "1"
