@@ -29,7 +29,8 @@ SLOT_BYTES = math.ceil(NETWORK.capacity_Bps[0])
 def small_models(count, layers=3, most=5):
     draw = random.Random(15)
     return [
-        [Layer(draw.randint(1, 3), draw.randint(1, 2), draw.randint(1, most)) for _ in range(layers)] for _ in range(count)
+        [Layer(draw.randint(1, 3), draw.randint(1, 2), draw.randint(1, most)) for _ in range(layers)]
+        for _ in range(count)
     ]
 
 
