@@ -1,4 +1,4 @@
-"""A policy, topology or format is one file, a paradigm a module and an experiment: tried in a copy of the tree."""
+"""A policy, job scheduler, topology or format is one file, a paradigm a module and an experiment: tried in a copy of the tree."""
 
 from __future__ import annotations
 
@@ -60,6 +60,19 @@ ADDITIONS = (
             "tests/unit/test_policy_docs.py",
         ),
         "widest or blind_are or is_gone or is_made or option_is_named",
+    ),
+    Addition(
+        "smallest-first",
+        {"smallest_first.py": "traffic/workloads/job_schedulers/smallest_first.py"},
+        ("scheduler_pages",),
+        frozenset({"docs/schedulers.md"}),
+        (
+            "tests/unit/test_in_job.py",
+            "tests/unit/test_job_schedulers.py",
+            "tests/unit/test_scheduler_docs.py",
+            "tests/unit/test_scheduler_experiments.py",
+        ),
+        "smallest-first or roster or is_made or is_gone or bad_input or is_named_by_its_place or schedulers_lists",
     ),
     Addition(
         "switch-ring",

@@ -103,6 +103,19 @@ def test_without_a_barrier_the_first_layer_does_not_wait_for_the_last_one(text, 
 
 
 @pytest.mark.parametrize(("text", "architecture"), CASES)
+@FEW
+@given(st.data())
+def test_a_rank_waits_only_for_what_its_host_can_notice(text, architecture, data):
+    _, dag, _ = made(text, data.draw(models()), data.draw(settings_of(architecture)))
+    for step in dag.steps:
+        rank = step.rank if isinstance(step, Compute) else step.src_rank
+        for name in (*step.after, *dag.previous[step.name]):
+            before = dag.by_name[name]
+            noticed_by = {before.rank} if isinstance(before, Compute) else {before.src_rank, before.dst_rank}
+            assert rank in noticed_by, f"{step.name} waits for {name}"
+
+
+@pytest.mark.parametrize(("text", "architecture"), CASES)
 def test_all_time_of_the_model_is_kept(text, architecture):
     model, setting = model_of(100, 300, 200, 100), setting_of(architecture)
     _, dag, _ = made(text, model, setting)
