@@ -22,6 +22,8 @@ from echelonflow.spelling import shown, unknown
 from traffic.workloads import job_schedulers, paradigms, profile, scaling
 
 Made = TypeVar("Made")
+_MOST_SIZES = 12
+"""Of tasks that are listed one by one."""
 
 BESIDE = ("iterations", "profile", "placement", "scaling", "scheduler", "start", "weight")
 """Keys of every job, beside the options of its paradigm."""
@@ -76,13 +78,15 @@ def build_job(spec: JobSpec, link_Bps: float, folder: Path, stretch: float = 1.0
 def _in_words(discipline: Discipline) -> str:
     """What a job scheduler made of the job, for a reader of results."""
     mine = [task for task in discipline.tasks if task.rank == 0]
-    sizes = sorted(task.size_bytes for task in mine)
     window = discipline.window
     bounds = [f"{window.slots} at a time"] if window.slots is not None else []
     bounds += [f"{format_size(window.credit_bytes)} of credit"] if window.credit_bytes is not None else []
-    count = f"{len(mine)} tasks on rank 0" + (
-        f" of {format_size(sizes[0])} to {format_size(sizes[-1])}" if mine else ""
-    )
+    count = f"{len(mine)} tasks on rank 0"
+    sizes_bytes = [task.size_bytes for task in mine]
+    if 0 < len(mine) <= _MOST_SIZES:
+        count += f" ({', '.join(map(format_size, sizes_bytes))})"
+    elif mine:
+        count += f" of {format_size(min(sizes_bytes))} to {format_size(max(sizes_bytes))}"
     return f"job scheduler {discipline.scheduler}: {', '.join([count, *bounds])}; sizes before scaling"
 
 
@@ -136,6 +140,8 @@ def bound_scheduler(spec: JobSpec, text: str, link_Bps: float, rate_Bps: float) 
     if not hasattr(module, "scheduled"):
         taking = " and ".join(paradigms.taking_schedulers())
         raise InputError(f"scheduler: paradigm {spec.paradigm} takes none; {taking} do, or leave it away")
+    if text.count("(") > text.count(")"):
+        raise InputError(f"scheduler: YAML ends a text at a comma between brackets; put it in quotes: '{text}, ...)'")
     scheduler = about("scheduler", lambda: job_schedulers.load(text))
     given: dict[str, Any] = {"scheduler": scheduler, "rate_Bps": rate_Bps}
     builder, own = module.scheduled, module.build

@@ -10,6 +10,7 @@ import pytest
 from echelon.experiment import schema
 from echelon.experiment.scheduler_texts import with_schedulers
 from echelonflow.errors import InputError
+from echelonflow.model.units import format_size
 from tests.unit.test_experiments import YAML
 
 GIVEN = {
@@ -62,7 +63,11 @@ def test_a_measured_model_can_have_one():
     names = {step.name for step in found.jobs[0].dag.steps}
     assert any(name.startswith("f0 ") for name in names)
     assert "dp-all-reduce b0 0->1" in names
-    assert any("job scheduler ddp: " in fact and "tasks on rank 0" in fact for fact in found.notes[0].facts)
+    words = found.notes[0].facts[0]
+    assert words.startswith("job scheduler ddp: ")
+    assert words.endswith(" MB), 1 at a time; sizes before scaling")
+    sizes = [task.size_bytes for task in found.jobs[0].discipline.tasks if task.rank == 0]
+    assert f"{len(sizes)} tasks on rank 0 ({', '.join(map(format_size, sizes))})" in words
 
 
 def test_sizes_are_those_of_the_job_before_it_is_scaled():
@@ -98,6 +103,10 @@ def test_a_job_without_one_has_none():
         (
             {**GIVEN, "scheduler": "bytescheduler(partition=2 MB)"},
             "partition: 2 MB is beyond the largest tensor, so nothing would be cut; at most 1000000 B would do",
+        ),
+        (
+            {**GIVEN, "scheduler": "bytescheduler(partition=250 kB"},
+            "jobs.0.scheduler: YAML ends a text at a comma between brackets; put it in quotes",
         ),
         ({**GIVEN, "scheduler": "p3"}, "it is for parameter-server, and ring takes bytescheduler"),
         (
