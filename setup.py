@@ -13,6 +13,7 @@ EXTRAS = {
     "emulation": ["mininet>=2.3.0.dev6", "ryu==4.34", "eventlet>=0.36", "scapy>=2.5", "setuptools<81"],
     "os-ken": ["os-ken>=4.2,<5", "eventlet>=0.36"],
     "profile": ["torch>=2.2", "transformers>=4.48"],
+    "tune": ["scikit-learn>=1.4", "optuna>=4"],
     "fast": ['numba>=0.60; python_version < "3.14"'],
     "dev": [
         "pytest>=8",

@@ -4,8 +4,9 @@
 #
 #   scripts/setup.sh              all that run.sh needs
 #   scripts/setup.sh --fluid      only what simulation needs: no root, no distribution packages, any system
-#   scripts/setup.sh --dev        also what test.sh needs: pytest, ruff, mypy, numba, ...
+#   scripts/setup.sh --dev        also what test.sh needs: pytest, ruff, mypy, numba, scikit-learn, ...
 #   scripts/setup.sh --profile    also PyTorch and transformers, for `echelon profile`
+#   scripts/setup.sh --tune       also scikit-learn and optuna, for `echelon tune`
 #   scripts/setup.sh --no-system  skip distribution packages (where you install them by your own means)
 #
 # Python packages are the releases in scripts/lock/, and files of other contents are refused (scripts/lock.sh).
@@ -18,10 +19,11 @@ emulation="emulation os-ken" more="" with_system=yes
 for argument in "$@"; do
     case "$argument" in
         --fluid) emulation="" with_system=no ;;
-        --dev) more="$more dev fast" ;;
+        --dev) more="$more dev fast tune" ;;
         --profile) more="$more profile" ;;
+        --tune) more="$more tune" ;;
         --no-system) with_system=no ;;
-        -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        -h | --help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
         *) echo "setup.sh: unknown option '$argument'; see --help" >&2; exit 2 ;;
     esac
 done

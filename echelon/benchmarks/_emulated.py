@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -11,12 +10,12 @@ import numpy as np
 
 from echelon.benchmarks import Figure, Say
 from echelon.experiment.schema import Experiment
-from echelon.running import resuming, runner
+from echelon.running import runner
 from echelon.running.attempts import extra
 from echelonflow.errors import EXIT_FAILED, EXIT_INTERRUPTED, RunError
-from echelonflow.records.folder import RunFolder
 from echelonflow.records.progress import Progress, Report, Running
-from results.analysis.summary import Summary, read_summary
+from results.analysis.summary import Summary
+from results.analysis.valid_rows import rows, valid_runs
 
 
 def emulate(experiment: Experiment, say: Say) -> Path:
@@ -54,32 +53,16 @@ def carry_out(
         if hear is not None:
             hear(progress)
 
-    if RunFolder(root).manifest.exists():
-        code, summary = runner.resume(resuming.begun(root, experiment), report, pictures=pictures, again=again)
-    else:
-        code, summary = runner.run(experiment, root, "emulation", report, pictures=pictures, again=again)
+    code, summary = runner.begin_or_go_on(experiment, root, report, pictures=pictures, again=again)
     for reason in summary.reasons:
         say(f"invalid: {reason}")
     return code, summary
-
-
-def valid_runs(folder: Path) -> tuple[set[tuple[str, str]], int]:
-    """(policy, repeat) of every valid run, as in the tables, and the number of all runs."""
-    runs = read_summary(folder / "summary.json").runs
-    return {(run.policy, str(run.repeat)) for run in runs if run.valid}, len(runs)
 
 
 def validity(folder: Path) -> Figure:
     """How many runs the other figures rest on."""
     valid, all_runs = valid_runs(folder)
     return Figure("valid runs (the others are left out)", f"{len(valid)} of {all_runs}", "", None)
-
-
-def rows(folder: Path, table: str) -> list[dict[str, str]]:
-    """The rows of one of a run folder's CSV tables, those of valid runs."""
-    valid, _ = valid_runs(folder)
-    with (folder / f"{table}.csv").open(newline="", encoding="utf-8") as file:
-        return [row for row in csv.DictReader(file) if (row["policy"], row["repeat"]) in valid]
 
 
 def iteration_times_s(folder: Path) -> dict[str, dict[int, float]]:

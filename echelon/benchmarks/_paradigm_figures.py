@@ -10,7 +10,6 @@ from pathlib import Path
 
 from echelon.benchmarks import Figure
 from echelon.benchmarks._closed_forms import sent_bytes
-from echelon.benchmarks._emulated import rows, valid_runs
 from echelon.experiment.schema import Experiment
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.agent_log import Sent, read_agent_log
@@ -20,6 +19,7 @@ from echelonflow.records.folder import RunFiles, RunFolder
 from echelonflow.records.manifest import read_manifest
 from results.analysis.side_by_side import Cell, pairs_apart
 from results.analysis.summary import read_summary
+from results.analysis.valid_rows import rows, valid_runs
 
 TOLD_APART = 0.08
 """Policies that fluid has further apart than this must be in the same order on real packets."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from echelon.benchmarks import Figure, Say
-from echelon.benchmarks._emulated import emulate, rows, validity
+from echelon.benchmarks._emulated import emulate, validity
 from echelon.experiment import schema
 from echelon.experiment.schema import Experiment
 from echelonflow.errors import RunError
@@ -29,6 +29,7 @@ from echelonflow.records.folder import RunFolder
 from echelonflow.records.outcome import Classes, read_outcome
 from echelonflow.wire.classes import CONTROL_CLASS
 from results.analysis.statistics import Estimate, estimate
+from results.analysis.valid_rows import rows
 from traffic.workloads.collectives import Algorithm, Collective
 from traffic.workloads.dag_builder import DagBuilder
 

@@ -6,7 +6,7 @@ import statistics
 from pathlib import Path
 
 from echelon.benchmarks import Figure, Say
-from echelon.benchmarks._emulated import emulate, percentile, rows, validity
+from echelon.benchmarks._emulated import emulate, percentile, validity
 from echelon.experiment import schema
 from echelon.places import EXPERIMENTS
 from echelonflow.errors import RunError
@@ -14,6 +14,7 @@ from echelonflow.records.decisions import read_decisions
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.outcome import read_outcome
 from results.analysis.read_run import last_marks
+from results.analysis.valid_rows import rows
 
 IN_FORCE_S = 0.015
 """A mark younger than this need not be on packets yet."""

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from echelon.benchmarks import Figure, Say
-from echelon.benchmarks._emulated import emulate, rows
+from echelon.benchmarks._emulated import emulate
 from echelon.experiment import schema
+from results.analysis.valid_rows import rows
 
 CASES = 10
 TOLERANCE = 0.04

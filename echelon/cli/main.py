@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from echelon.cli import bound, check, controller, convert, machine, replay, run
+from echelon.cli import bound, check, controller, convert, machine, replay, run, tune
 from echelon.cli.saying import say
 from echelon.cli.usage import usage_fault
 from echelon.running import ownership
@@ -60,6 +60,7 @@ def main_options(
 
 run.register(app)
 check.register(app)
+tune.register(app)
 machine.register(app)
 controller.register(app)
 bound.register(app)

@@ -48,7 +48,7 @@ from traffic.agent.plan import check_observable
 if TYPE_CHECKING:
     from testbed.moment import Moment
 
-__all__ = ["INTERRUPTED", "Backend", "exit_code", "only_build", "predict", "resume", "run"]
+__all__ = ["INTERRUPTED", "Backend", "begin_or_go_on", "exit_code", "only_build", "predict", "resume", "run"]
 
 Backend = Literal["emulation", "fluid"]
 
@@ -85,6 +85,15 @@ def resume(
         report(Warned(changed))
     backend = begun.manifest.backend
     return _Order(begun.experiment, begun.root, backend, report, begun, pictures, again, patience_s).carry_out()
+
+
+def begin_or_go_on(
+    experiment: Experiment, root: Path, report: Report, *, pictures: bool = True, again: int = 0
+) -> tuple[int, Summary]:
+    """Emulate `experiment` into `root`, where it may have been begun before; otherwise as `run`."""
+    if RunFolder(root).manifest.exists():
+        return resume(resuming.begun(root, experiment), report, pictures=pictures, again=again)
+    return run(experiment, root, "emulation", report, pictures=pictures, again=again)
 
 
 @dataclasses.dataclass(frozen=True)

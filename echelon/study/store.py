@@ -10,6 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 import echelonflow
@@ -49,10 +50,10 @@ class Measured:
         return Measured(**{**data, "scores": {**data["scores"], **orders}})
 
 
-def code_digest() -> str:
-    """Changes with every edit of policies, simulator or random cases."""
+def code_digest(packages: Sequence[ModuleType] = (echelonflow, simulator, cases)) -> str:
+    """Changes with every edit of these packages: by default of policies, simulator or random cases."""
     found = hashlib.sha256()
-    for package in (echelonflow, simulator, cases):
+    for package in packages:
         assert package.__file__ is not None
         for path in sorted(Path(package.__file__).parent.rglob("*.py")):
             found.update(path.name.encode() + path.read_bytes())

@@ -90,6 +90,14 @@ ADDITIONS = (
         ("tests/unit/test_formats.py", "tests/unit/test_formats_fuzz.py"),
         "edge-list or is_tried or the_page or pipe",
     ),
+    Addition(
+        "best-neighbour",
+        {"best_neighbour.py": "echelon/tuning/methods/best_neighbour.py"},
+        (),
+        frozenset(),
+        ("tests/unit/test_tuning_methods.py",),
+        "best-neighbour or found_and_described",
+    ),
 )
 
 

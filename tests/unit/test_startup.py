@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.test_experiments import GOOD, YAML
 
-HEAVY = {"numpy", "scipy", "matplotlib", "pydantic", "numba", "jinja2", "ruamel"}
+HEAVY = {"numpy", "scipy", "matplotlib", "pydantic", "numba", "jinja2", "ruamel", "sklearn", "optuna"}
 
 TELL = """
 import atexit, json, sys
@@ -35,7 +35,13 @@ def test_help_loads_nothing_that_computes_or_draws():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "needed"), [(["run", "--help"], set()), (["status", "--help"], set()), (["policies"], {"numpy"})]
+    ("arguments", "needed"),
+    [
+        (["run", "--help"], set()),
+        (["tune", "--help"], set()),
+        (["status", "--help"], set()),
+        (["policies"], {"numpy"}),
+    ],
 )
 def test_a_light_command_loads_what_it_needs(arguments, needed):
     by_typer = {"pydantic"}  # checks the command's arguments

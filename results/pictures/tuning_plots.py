@@ -1,0 +1,103 @@
+"""Pictures of tuning: the path that a search took, and how methods compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from results.pictures import style
+
+MEGABYTE = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One sample: the options, bytes, and the iteration time; None where there is none."""
+
+    partition_bytes: int
+    credit_bytes: int
+    value_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TuningPath:
+    """The samples for some jobs in the order in which they were taken, and the time with the file's options."""
+
+    title: str
+    default_s: float
+    tried: Sequence[Tried]
+
+
+def draw_tuning(
+    path: Path,
+    paths: Sequence[TuningPath],
+    partition_bytes: tuple[int, int],
+    credit_bytes: tuple[int, int],
+) -> None:
+    """For each path, iteration times sample by sample, and beside them where in the space the samples lie."""
+    with style.picture(path, 3.4 * len(paths)) as figure:
+        axes = figure.subplots(len(paths), 2, squeeze=False, width_ratios=[3, 2])
+        for (left, right), each in zip(axes, paths, strict=True):
+            _draw_times(left, each)
+            _draw_places(figure, right, each, partition_bytes, credit_bytes)
+
+
+def _draw_times(ax: Any, path: TuningPath) -> None:
+    numbers = [i + 1 for i, tried in enumerate(path.tried) if tried.value_s is not None]
+    values_s = [tried.value_s for tried in path.tried if tried.value_s is not None]
+    failed = [i + 1 for i, tried in enumerate(path.tried) if tried.value_s is None]
+    ax.axhline(path.default_s, color=style.GREY, linestyle="--", label="options of the file")
+    if values_s:
+        best_s = list(accumulate(values_s, min))
+        ax.step([*numbers, len(path.tried)], [*best_s, best_s[-1]], where="post", color=style.BLUE, label="best so far")
+    ax.plot(numbers, values_s, "o", color=style.ORANGE, ms=5, label="sample")
+    for number in failed:
+        ax.axvline(number, color=style.VERMILION, linestyle=":", label="no valid run" if number == failed[0] else None)
+    ax.set(xlabel="sample", ylabel="iteration (s)", title=path.title)
+    ax.set_xlim(0.5, max(len(path.tried), 1) + 0.5)
+    ax.legend(loc="upper right")
+
+
+def _draw_places(
+    figure: Any, ax: Any, path: TuningPath, partition_bytes: tuple[int, int], credit_bytes: tuple[int, int]
+) -> None:
+    low, high = (end / MEGABYTE for end in (partition_bytes[0], max(partition_bytes[1], partition_bytes[0] + 1)))
+    bottom, top = (end / MEGABYTE for end in credit_bytes)
+    ax.set(xscale="log", yscale="log", xlim=(low / 1.15, high * 1.15), ylim=(bottom / 1.15, top * 1.15))
+    ax.fill_between([low / 1.15, high * 1.15], [low / 1.15, high * 1.15], bottom / 1.15, color="#eeeeee", linewidth=0)
+    measured = [(tried, tried.value_s) for tried in path.tried if tried.value_s is not None]
+    across = [tried.partition_bytes / MEGABYTE for tried, _ in measured]
+    up = [tried.credit_bytes / MEGABYTE for tried, _ in measured]
+    ax.plot(across, up, color=style.GREY, linewidth=0.6, zorder=2)
+    if measured:
+        drawn = ax.scatter(across, up, c=[value_s for _, value_s in measured], cmap="viridis_r", s=42, zorder=3)
+        figure.colorbar(drawn, ax=ax, label="iteration (s)")
+        best, _ = min(measured, key=lambda each: each[1])
+        place = best.partition_bytes / MEGABYTE, best.credit_bytes / MEGABYTE
+        ax.plot(*place, "o", ms=11, mfc="none", mec=style.VERMILION, mew=1.6, zorder=4, label="best")
+        ax.legend(loc="lower right")
+    for number, place in enumerate(zip(across, up, strict=True), start=1):
+        ax.annotate(str(number), place, (4, 4), textcoords="offset points", fontsize=6)
+    ax.set(xlabel="partition (MB)", ylabel="credit (MB)", title="where the samples lie (grey: credit below partition)")
+
+
+def draw_regrets(
+    path: Path, panels: Sequence[tuple[str, Mapping[str, Sequence[tuple[float, float, float]]]]], first: int = 1
+) -> None:
+    """Panels of curves, by method: mean regret after each sample from `first` on, and its 95 % interval, as shares."""
+    with style.picture(path, 3.6) as figure:
+        axes = figure.subplots(1, len(panels), squeeze=False)[0]
+        for ax, (title, curves) in zip(axes, panels, strict=True):
+            for i, (name, curve) in enumerate(curves.items()):
+                numbers = range(first, len(curve) + 1)
+                mean, low, high = ([100 * each[k] for each in curve[first - 1 :]] for k in range(3))
+                colour = style.GREY if name == "random" else style.PALETTE[i % len(style.PALETTE)]
+                ax.plot(numbers, mean, color=colour, marker=style.MARKERS[i % len(style.MARKERS)], ms=3.5, label=name)
+                ax.fill_between(numbers, low, high, color=colour, alpha=0.15, linewidth=0)
+            ax.set(xlabel="samples", title=title)
+            ax.set_ylim(bottom=0)
+        axes[0].set_ylabel("mean regret (% of the least iteration time)")
+        axes[-1].legend(loc="upper right")
