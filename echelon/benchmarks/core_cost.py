@@ -1,8 +1,9 @@
 """What holding transfers back costs an agent: its own processor time for each partition, with and without a discipline.
 
-An agent's replay of one worker is driven without a network, by a clock of the benchmark's own: all partitions of a
-pass are ready at once, so that the core has as many to choose from, and each is acknowledged and answered in turn. One
-in four has a size of its own, as the last of a tensor has. The same job without a discipline is what an agent does anyway. Processor time of this thread is counted, nothing else.
+An agent's replay of one worker is driven without a network, by a clock of the benchmark's own. All partitions of a pass
+are ready at once, so that the core has as many to choose from. Each is acknowledged and answered in turn. One in four
+has a size of its own, as the last of a tensor has. The same job without a discipline is what an agent does anyway.
+Processor time of this thread is counted, nothing else.
 """
 
 from __future__ import annotations

@@ -54,7 +54,8 @@ class Before(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """What comes before the release of a flow, by indices of flows of the same job.
 
     In the same iteration, and in the previous one: flows that have `ended` by then, and flows that are `released` by
-    then. These could be, at least: their job may hold them back. Only the nearest are named: what comes before these goes without saying.
+    then. These could be, at least: their job may hold them back. Only the nearest are named: what comes before these goes
+    without saying.
     """
 
     ended: Indices = ()
