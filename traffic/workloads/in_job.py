@@ -154,8 +154,7 @@ class _Reduced(_Maker):
 
     def _gather_first(self) -> None:
         """All-gathers of what the iteration before has scattered, in forward order, no further ahead than the plan says."""
-        plan = self._plan
-        forward = sorted(plan.units, key=lambda unit: unit.first_tensor)
+        plan, forward = self._plan, self._in_forward_order()
         for k, unit in enumerate(forward):
             before = -1 if plan.ahead is None else k - plan.ahead - 1
             after: list[tuple[str, ...]] = [() for _ in self._ranks]
@@ -164,12 +163,16 @@ class _Reduced(_Maker):
                 after = [(_forward(rank, self._model.tensors[last].name),) for rank in self._ranks]
             self._add(ALL_GATHER, unit, after)
 
+    def _in_forward_order(self) -> list[Unit]:
+        return sorted(self._plan.units, key=lambda unit: unit.first_tensor)
+
     def _tie_gathers(self, rank: int) -> None:
         """Let what a rank gathers in the next iteration wait for all that it scatters in this one."""
         builder = self._builder
         scattered = [self._done[f"{REDUCE_SCATTER} {unit.name}"][rank] for unit in self._plan.units]
         end = builder.beside(rank, f"all r{rank}", 0.0, (step for steps in scattered for step in steps), "join")
-        for unit in self._plan.units:
+        # The first to be needed is to be offered first: see the pulls below.
+        for unit in self._in_forward_order():
             for step in self._done[f"{ALL_GATHER} {unit.name}"][rank]:
                 if step.startswith(f"{ALL_GATHER} {unit.name} {rank}->"):
                     builder.next_iteration(end, step)
@@ -231,7 +234,8 @@ class _Served(_Maker):
             for server, steps in updated.items()
             if plan.pulls_wait
         }
-        for k, unit in enumerate(plan.units):
+        # What is ready at the same moment is offered in the order of the steps: the most urgent has to come first.
+        for k, unit in sorted(enumerate(plan.units), key=lambda each: each[1].priority):
             for worker, steps in self._pull(k, unit, ends).items():
                 brought[worker].append((unit, steps))
         for worker in self._workers:
