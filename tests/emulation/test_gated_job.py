@@ -16,7 +16,7 @@ from tests.waiting import end_of, started
 
 pytestmark = pytest.mark.emulation
 
-LAYERS, ITERATIONS = 8, 6
+LAYERS, ITERATIONS = 8, 12
 PROGRAM = """
 import dataclasses, sys
 from pathlib import Path
@@ -47,7 +47,7 @@ emulation: {limits: {max_link_error: 1, max_cpu_busy: 1, max_switch_thread_busy:
 """
 FAULTS = {
     "calm": "",
-    "without a controller for a while": "faults: [{fault: controller-stop, at: 700 ms, for: 300 ms}]\n",
+    "without a controller for a while": "faults: [{fault: controller-stop, at: 500 ms, for: 200 ms}]\n",
 }
 
 

@@ -12,6 +12,7 @@ from echelonflow.wire.line import CoordinatorGoneError, LineBuffer
 from echelonflow.wire.messages import Decide as DecideMessage
 from echelonflow.wire.messages import (
     Declare,
+    Done,
     Finish,
     FinishAgain,
     FlowDeclaration,
@@ -120,6 +121,18 @@ class TestAnOutage:
         ]
         place.client.progress("job", "x", 1, 400)
         assert place.heard() == [Progress("job", "x", 1, 400)]
+
+    def test_an_agent_that_ends_before_it_is_over_says_nothing_to_one_that_knows_of_no_run(self, place):
+        place.die()
+        place.client.done()
+        place.at(2.5)
+        assert [type(m) for m in place.heard()] == [Hello]
+        place.client.done()
+        assert place.heard() == []
+        place.say(Start(ZERO))
+        place.heard()
+        place.client.done()
+        assert place.heard() == [Done()]
 
     def test_it_knocks_more_and_more_seldom(self, place):
         place.open = False

@@ -104,8 +104,8 @@ class LastingClient:
             self._there.finish(job, flow, iteration, time_s)
 
     def done(self) -> None:
-        if self._client is not None:
-            self._client.done()
+        if self.attended:  # one that has yet to hear of the run would take it for a mistake
+            self._there.done()
 
     # The connection
 
