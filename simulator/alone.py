@@ -3,7 +3,7 @@
 It is the engine's model (`simulator.engine`) under fair sharing, with one rank for all that are alike
 (`echelonflow.model.one_of_each`). What may start is told by the same `JobProgress`, what goes to the network by the same
 `Gate`. Flows that cross the same links have the same rate at all times. So each such kind has one clock, which counts
-the bytes that every one of its flows has been given, and a flow ends when the clock shows its size more than at its start.
+the bytes that every one of its flows has been given. A flow ends when the clock shows its size more than at its start.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ with heads and tails, and the rule "longest tail first" reaches that (Jackson; C
 of the lowest layer. So this is also the proof that layer priority is optimal on one link. The bound is the largest
 over links. It is never less than all computations together, nor than all bytes of an iteration on one link.
 
-**What it leaves out**, each of which only makes real iterations longer: latencies, partitions that are not divided
-further, a barrier between iterations, windows, and that a byte can be pulled only after it was pushed and added up.
+**What it leaves out** only makes real iterations longer: latencies, partitions that are not divided further, a barrier
+between iterations, and windows. Nor does it know that a byte can be pulled only after it was pushed and added up.
 """
 
 from __future__ import annotations
