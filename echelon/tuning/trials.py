@@ -34,6 +34,7 @@ class Found:
     why: str | None = None
 
 
+_MOST_SAID = 200
 Trials = Callable[[Mapping[str, Point], str, int, Backend], Found]
 """Tries settings: the options by job (others have the file's), a name for what is written, the runs, and on what."""
 
@@ -86,8 +87,13 @@ class TrialsOf:
         for row in rows(root, "iterations"):
             by_run[row["job"]][row["repeat"]].append((int(row["iteration"]), float(row["duration_s"])))
         if set(by_run) < {job.name for job in experiment.jobs}:
-            return Found({}, "; ".join(summary.reasons) or "no run ended")
+            return Found({}, f"{_cut('; '.join(summary.reasons) or 'no run ended')}; see {root}")
         return Found({job: tuple(map(_mean_s, runs.values())) for job, runs in by_run.items()})
+
+
+def _cut(reasons: str) -> str:
+    """The beginning of why runs do not count: all of it is in their report."""
+    return reasons if len(reasons) <= _MOST_SAID else reasons[:_MOST_SAID] + "..."
 
 
 def simulated(experiment: Experiment) -> Found:

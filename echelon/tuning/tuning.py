@@ -99,6 +99,8 @@ class Tuner:
     ) -> Sample:
         """A sample of the history, or a new one."""
         earlier = self.history.of(target, role)
+        if role == "default":  # nothing can be told without it, so it is tried again where it came to nothing
+            earlier = [sample for sample in earlier if sample.value_s is not None]
         if number < len(earlier):
             return earlier[number]
         words = {"warm-up": "a first try, which does not count", "default": "the options of the file"}.get(role)

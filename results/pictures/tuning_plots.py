@@ -68,20 +68,21 @@ def _draw_places(
     bottom, top = (end / MEGABYTE for end in credit_bytes)
     ax.set(xscale="log", yscale="log", xlim=(low / 1.15, high * 1.15), ylim=(bottom / 1.15, top * 1.15))
     ax.fill_between([low / 1.15, high * 1.15], [low / 1.15, high * 1.15], bottom / 1.15, color="#eeeeee", linewidth=0)
-    measured = [(tried, tried.value_s) for tried in path.tried if tried.value_s is not None]
-    across = [tried.partition_bytes / MEGABYTE for tried, _ in measured]
-    up = [tried.credit_bytes / MEGABYTE for tried, _ in measured]
+    numbered = [(number, tried) for number, tried in enumerate(path.tried, start=1) if tried.value_s is not None]
+    across = [tried.partition_bytes / MEGABYTE for _, tried in numbered]
+    up = [tried.credit_bytes / MEGABYTE for _, tried in numbered]
     ax.plot(across, up, color=style.GREY, linewidth=0.6, zorder=2)
-    if measured:
-        drawn = ax.scatter(across, up, c=[value_s for _, value_s in measured], cmap="viridis_r", s=42, zorder=3)
+    if numbered:
+        values_s = [tried.value_s or 0.0 for _, tried in numbered]
+        drawn = ax.scatter(across, up, c=values_s, cmap="viridis_r", s=42, zorder=3)
         figure.colorbar(drawn, ax=ax, label="iteration (s)")
-        best, _ = min(measured, key=lambda each: each[1])
-        place = best.partition_bytes / MEGABYTE, best.credit_bytes / MEGABYTE
+        best = values_s.index(min(values_s))
+        place = across[best], up[best]
         ax.plot(*place, "o", ms=11, mfc="none", mec=style.VERMILION, mew=1.6, zorder=4, label="best")
         ax.legend(loc="lower right")
-    for number, place in enumerate(zip(across, up, strict=True), start=1):
-        ax.annotate(str(number), place, (4, 4), textcoords="offset points", fontsize=6)
-    ax.set(xlabel="partition (MB)", ylabel="credit (MB)", title="where the samples lie (grey: credit below partition)")
+    for (number, _), at in zip(numbered, zip(across, up, strict=True), strict=True):
+        ax.annotate(str(number), at, (4, 4), textcoords="offset points", fontsize=6)
+    ax.set(xlabel="partition (MB); grey: more than the credit", ylabel="credit (MB)", title="where the samples lie")
 
 
 def draw_regrets(

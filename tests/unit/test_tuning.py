@@ -165,6 +165,8 @@ def test_trial_after_trial_without_a_valid_run_ends_it(tmp_path):
     (tmp_path / "other").mkdir()
     with pytest.raises(RunError, match="with the options that the file has, no run counts: every run was invalid"):
         first.tune()
+    again, _ = tuner(tmp_path / "other", Simulated())
+    assert again.tune()[0].default.value_s is not None
 
 
 def test_a_folder_of_another_tuning_is_refused_by_what_differs(tmp_path):
