@@ -20,7 +20,11 @@ PICTURE = "history.png"
 
 def told(asked: Asked, found: Sequence[Best], verified: Sequence[Verified] | None) -> str:
     """All that a reader wants of it: the path of each target, what was best, what it brings, and what to write."""
-    source = "simulated (fluid)" if asked.backend == "fluid" else f"emulated, medians over {asked.repeats} run{'s' * (asked.repeats != 1)}"
+    source = (
+        "simulated (fluid)"
+        if asked.backend == "fluid"
+        else f"emulated, medians over {asked.repeats} run{'s' * (asked.repeats != 1)}"
+    )
     lines = [f"{_of(asked)}: {asked.samples} samples by {printable(asked.method)}, seed {asked.seed}, {source}"]
     for best in found:
         lines += ["", f"path taken for {', '.join(map(printable, best.jobs))}:", _path(best)]

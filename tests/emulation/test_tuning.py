@@ -28,7 +28,17 @@ def test_a_point_is_tried_on_packets_and_only_once(tmp_path):
     file, out = tmp_path / "tuned.yaml", tmp_path / "out"
     file.write_text(EXPERIMENT)
     space = "--space=partition=200 kB..500 kB,credit=200 kB..2 MB"
-    command = ("tune", file, space, "--method=random", "--samples=1", "--backend=emulation", "--repeats=1", "--out", out)
+    command = (
+        "tune",
+        file,
+        space,
+        "--method=random",
+        "--samples=1",
+        "--backend=emulation",
+        "--repeats=1",
+        "--out",
+        out,
+    )
     said = echelon(*command)
     assert "emulated, medians over 1 run" in said
     assert "a first try, which does not count" in said
