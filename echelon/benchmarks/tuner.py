@@ -31,7 +31,7 @@ BASIS = "random"
 BAYESIAN = ("gp", "tpe")
 REPORTED = ("gp(first=10)", "grid")
 """Nothing is demanded of these: the original's share of random points, and the other baseline."""
-FIRST_DRAWN = 3
+FIRST_DRAWN = 5
 """The first samples are far above the others, and by chance in all."""
 
 
@@ -50,7 +50,8 @@ def run(repeat: int, say: Say, folder: Path, only: Sequence[str] = ()) -> list[F
             for method in (BASIS, *BAYESIAN, *REPORTED):
                 found[method] = searches.regrets(method, known, SEEDS * repeat)
                 say(f"{len(known)} {name} surfaces, {method}: {_words(found[method])}")
-            panels.append((f"{len(known)} {name}", {method: each.means() for method, each in found.items()}))
+            title = f"{len(known)} {name} surface{'s' * (len(known) > 1)}, {SEEDS * repeat} seeds"
+            panels.append((title, {method: each.means() for method, each in found.items()}))
             figures += _figures(name, known, found)
     draw_regrets(folder / "tuner.png", panels, FIRST_DRAWN)
     say(f"picture: {folder / 'tuner.png'}")
