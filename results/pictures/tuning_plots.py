@@ -99,6 +99,6 @@ def draw_regrets(
                 ax.plot(numbers, mean, color=colour, marker=style.MARKERS[i % len(style.MARKERS)], ms=3.5, label=name)
                 ax.fill_between(numbers, low, high, color=colour, alpha=0.15, linewidth=0)
             ax.set(xlabel="samples", title=title)
-            ax.set_ylim(0, 130 * max(curve[first - 1][0] for curve in curves.values()))
+            ax.set_ylim(0, 130 * max(curve[first - 1][0] for curve in curves.values()) or 1.0)
         axes[0].set_ylabel("mean regret (% of the least iteration time)")
         axes[-1].legend(loc="upper right")
