@@ -14,8 +14,6 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import msgspec
-from simulator.alone import simulate_alone
-from traffic.workloads.one_of_each import one_of_each
 
 import echelonflow
 import simulator
@@ -29,8 +27,10 @@ from echelon.tuning.tunable import common_space
 from echelonflow.codec import Document
 from echelonflow.errors import InputError
 from echelonflow.model.units import payload_rate_Bps
+from simulator.alone import simulate_alone
 from traffic import workloads
 from traffic.workloads import job_schedulers, profile
+from traffic.workloads.one_of_each import one_of_each
 from traffic.workloads.tensors import PARAMETER_SERVER, Architecture, Setting, TensorModel, of_profile
 
 MODELS = ("vgg16-b64-h100", "resnet50-b128-h100", "gpt2-small-b8-s1024-h100")
