@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from echelonflow.bounds import BeyondBoundsError
+from echelonflow.errors import InputError
 from echelonflow.job_scheduling.gate import Gate
 from echelonflow.model.dag import Compute, Job, iteration_times_without_network, run_without_network
 from echelonflow.model.progress import JobProgress
@@ -227,7 +228,7 @@ def test_a_scaled_job_has_a_scaled_discipline():
 def test_a_plan_that_forgets_bytes_is_refused():
     model = model_of(100, 200)
     plan = job_schedulers.load("fifo").plan(TensorModel(model.tensors[:1]), Setting("ring", 2))
-    with pytest.raises(Exception, match="units carry 0 bytes of l1, which has 200"):
+    with pytest.raises(InputError, match="units carry 0 bytes of l1, which has 200"):
         build_job_dag(model, plan, Setting("ring", 2))
 
 

@@ -9,6 +9,10 @@ from random import Random
 
 import pytest
 
+from echelonflow.bounds import BeyondBoundsError
+from echelonflow.errors import InputError
+from tests.unit.tensor_cases import model_of, setting_of
+from traffic.workloads import job_schedulers
 from traffic.workloads.job_schedulers import _tictac
 from traffic.workloads.job_schedulers._tictac import (
     Computation,
@@ -174,8 +178,11 @@ def test_the_order_is_the_same_whatever_the_list_begins_with():
 
 
 def test_more_than_can_be_ordered_is_refused():
-    with pytest.raises(Exception, match="receives that TAC orders are asked for; the bound is 500"):
-        tac_order([], [1.0] * 501)
+    with pytest.raises(BeyondBoundsError, match="501 tensors to put in order by what needs them are asked for"):
+        chain([1.0] * 501)
+    for name in ("tic", "tac"):
+        with pytest.raises(InputError, match=f"{name}: 600 tensors to put in order .* the bound is 500"):
+            job_schedulers.load(name).plan(model_of(*[100] * 600), setting_of("ring"))
 
 
 def test_worked_examples():

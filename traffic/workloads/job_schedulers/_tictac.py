@@ -21,7 +21,7 @@ SOURCE = "Hashemi, Jyothi, Campbell, TicTac: Accelerating Distributed Deep Learn
 Form = Literal["faithful", "fixed"]
 
 MOST_ORDERED = 500
-"""Receives that TAC puts in order: after every choice it looks at all computations again."""
+"""Receives that are put in order: each computation knows all that it needs, and TAC looks at all of them after every choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,8 @@ class Properties:
 
 
 def chain(forward_s: Sequence[float]) -> list[Computation]:
-    """Layers in a row: each needs its own receive and, through the layers before it, theirs."""
+    """Layers in a row: each needs its own receive and, through the layers before it, theirs (BeyondBoundsError for too many)."""
+    check_most("tensors to put in order by what needs them", len(forward_s), MOST_ORDERED, {})
     return [Computation(time_s, frozenset(range(i + 1))) for i, time_s in enumerate(forward_s)]
 
 
@@ -105,7 +106,6 @@ def tac_order(computations: Sequence[Computation], m_s: Sequence[float], form: F
 
     `faithful` sorts by `before` and takes the first, so that with ties and cycles the order of the list decides.
     """
-    check_most("receives that TAC orders", len(m_s), MOST_ORDERED, {})
     outstanding = list(range(len(m_s)))
     found: list[int] = []
     while outstanding:
