@@ -3,7 +3,8 @@
 A benchmark module has `run(repeat, say) -> list[Figure]`: `repeat` measurements of each figure, `say` for
 progress in words. Its docstring's first line describes it. If `run` has a parameter `folder`, it is told where
 pictures go: beside the file of figures, or into the working folder. If it has a parameter `only`, it can measure a
-part: it is told the patterns of names that the user gave, none for all.
+part: it is told the patterns of names that the user gave, none for all. If it has a parameter `emulated`, some of it is
+emulated, and measured only where the user says so.
 """
 
 from __future__ import annotations
@@ -47,14 +48,22 @@ def describe(name: str) -> str:
     return (inspect.getdoc(plugins.load(sys.modules[__name__], name, "benchmark")) or "").partition("\n")[0]
 
 
-def run_benchmarks(chosen: list[str], repeat: int, out: Path | None, console: Console, only: Sequence[str] = ()) -> int:
+def run_benchmarks(
+    chosen: list[str],
+    repeat: int,
+    out: Path | None,
+    console: Console,
+    only: Sequence[str] = (),
+    *,
+    emulated: bool = False,
+) -> int:
     """Run the benchmarks, print a table of figures, write them to `out`; returns an exit code.
 
     One that cannot run here is reported with its reason and counts as failed only if it was asked for. InputError if
-    `only` (patterns of names) is given for one that has no parts.
+    `only` (patterns of names) is given for one that has no parts, or `emulated` for one that has no such part.
     """
-    for name in (chosen or names()) if only else []:  # before anything is measured
-        _wanted(name, plugins.load(sys.modules[__name__], name, "benchmark"), out, only)
+    for name in (chosen or names()) if only or emulated else []:  # before anything is measured
+        _wanted(name, plugins.load(sys.modules[__name__], name, "benchmark"), out, only, emulated=emulated)
     failed = False
     found: dict[str, list[dict[str, object]]] = {}
     for name in chosen or names():
@@ -65,7 +74,7 @@ def run_benchmarks(chosen: list[str], repeat: int, out: Path | None, console: Co
             figures: list[Figure] = module.run(
                 repeat,
                 lambda words: console.print(f"  {words}", style="dim", highlight=False, markup=False),
-                **_wanted(name, module, out, only),
+                **_wanted(name, module, out, only, emulated=emulated),
             )
         except EchelonError as error:
             console.print(f"  not measured: {error}", style="red", markup=False)
@@ -83,10 +92,18 @@ def run_benchmarks(chosen: list[str], repeat: int, out: Path | None, console: Co
     return EXIT_FAILED if failed else EXIT_VALID
 
 
-def _wanted(name: str, module: ModuleType, out: Path | None, only: Sequence[str]) -> dict[str, object]:
+def _wanted(
+    name: str, module: ModuleType, out: Path | None, only: Sequence[str], *, emulated: bool
+) -> dict[str, object]:
     """What a benchmark wants to be told beyond `repeat` and `say`."""
     parameters = inspect.signature(module.run).parameters
+    if emulated and "emulated" not in parameters:
+        raise InputError(f"--emulated: {name} has no part that can be left out; leave --emulated out")
     if only and "only" not in parameters:
         raise InputError(f"--only: {name} is measured as a whole; leave --only out, or name a benchmark that has parts")
-    told: dict[str, object] = {"folder": Path() if out is None else out.parent, "only": tuple(only)}
+    told: dict[str, object] = {
+        "folder": Path() if out is None else out.parent,
+        "only": tuple(only),
+        "emulated": emulated,
+    }
     return {key: value for key, value in told.items() if key in parameters}

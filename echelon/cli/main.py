@@ -178,6 +178,9 @@ def bench(
     only: Annotated[
         list[str] | None, typer.Option(help="Part of a benchmark, by name, e.g. 'gpipe*' of paradigms. Repeatable.")
     ] = None,
+    emulated: Annotated[
+        bool, typer.Option("--emulated", help="Also the part of a benchmark that is run on packets (job-schedulers).")
+    ] = False,
 ) -> None:
     """Measure the testbed itself against the figures it has to reach.
 
@@ -185,7 +188,7 @@ def bench(
     """
     from echelon.benchmarks import run_benchmarks
 
-    raise typer.Exit(run_benchmarks(names or [], repeat, out, Console(), only or []))
+    raise typer.Exit(run_benchmarks(names or [], repeat, out, Console(), only or [], emulated=emulated))
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from echelon.documents import (
     experiment_figures,
     format_pages,
     interfaces,
+    job_schedulers_page,
     paradigms_page,
     policy_pictures,
     scheduler_pages,
@@ -25,5 +26,6 @@ if __name__ == "__main__":
         experiment_figures,
         interfaces,
         paradigms_page,
+        job_schedulers_page,
     ):
         maker.main()

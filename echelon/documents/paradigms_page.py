@@ -63,15 +63,15 @@ communication moves for these reasons alone."""
 
 def page(kept: Path) -> str:
     """The page of what lies in `kept` (InputError where a file is missing or malformed)."""
-    figures = _figures(kept / FIGURES, "paradigms")
-    firmness = _figures(kept / FIRMNESS, "sensitivity")
+    figures = figures_in(kept / FIGURES, "paradigms")
+    firmness = figures_in(kept / FIRMNESS, "sensitivity")
     common = [figure for figure in figures if not figure.what.startswith((f"{ALONE.name}: ", f"{SHARED.name}: "))]
     parts = [_HEAD, _COMMANDS, _AFTER_COMMANDS]
     if common:
-        parts.append(_table(common))
+        parts.append(figures_table(common))
     for setting, heading in ((ALONE, "Alone"), (SHARED, "Beside a rival job")):
         parts += [f"## {heading}", *_setting(kept, setting, figures)]
-    parts += ["## How firm the simulation's answers are", _FIRM, _table(firmness)]
+    parts += ["## How firm the simulation's answers are", _FIRM, figures_table(firmness)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -80,7 +80,10 @@ def _setting(kept: Path, setting: Setting, figures: Sequence[Figure]) -> list[st
     cells = read_cells(_csv(kept, setting))
     prefix = f"{setting.name}: "
     mine = [replace(f, what=f.what.removeprefix(prefix)) for f in figures if f.what.startswith(prefix)]
-    parts = [f"![Exposed communication {setting.name}, emulated against fluid]({_picture(setting)})", _table(mine)]
+    parts = [
+        f"![Exposed communication {setting.name}, emulated against fluid]({_picture(setting)})",
+        figures_table(mine),
+    ]
     parts += [filled(_in_words(cells)), _by_policy(cells)]
     if setting is SHARED:
         parts.append(_TIES)
@@ -123,13 +126,14 @@ def _by_policy(cells: Sequence[Cell]) -> str:
     return markdown_table(head, rows, align="lr")
 
 
-def _table(figures: Sequence[Figure]) -> str:
+def figures_table(figures: Sequence[Figure]) -> str:
+    """Figures as a Markdown table, with what they must be."""
     marks = {True: "yes", False: "no", None: ""}
     rows = [[figure.what, figure.measured, figure.must or "reported", marks[figure.ok]] for figure in figures]
     return markdown_table(["what", "measured", "must", "reached"], rows, align="llll")
 
 
-def _figures(path: Path, name: str) -> list[Figure]:
+def figures_in(path: Path, name: str) -> list[Figure]:
     """The figures of one benchmark in what `echelon bench --out` wrote."""
     try:
         return msgspec.convert(read_json(path), dict[str, list[Figure]])[name]
