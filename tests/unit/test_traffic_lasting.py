@@ -134,6 +134,18 @@ class TestAnOutage:
         place.client.done()
         assert place.heard() == [Done()]
 
+    def test_what_others_declare_is_told_to_one_that_follows(self, place):
+        """An all-reduce has flows from every host, and one of these declares it: it may be the last to be heard."""
+        flows = (*GROUP.flows, FlowDeclaration("y", 1, "x", "h2", "h1", 1000, 0.0, 10_000, 5001))
+        shared = Declare("job", "all-reduce", "dp", 1.0, flows)
+        place.client.declare(shared, is_ours=False)
+        assert place.heard() == []
+        place.die()
+        place.at(2.5)
+        place.heard()
+        place.say(Start(ZERO))
+        assert place.heard() == [GROUP, shared]
+
     def test_it_knocks_more_and_more_seldom(self, place):
         place.open = False
         place.die()

@@ -125,8 +125,8 @@ class Agent:
 
     def _declare(self) -> None:
         for group in self._groups:
-            if group.flows[0].src_host == self._host:
-                self._client.declare(group)
+            if any(flow.src_host == self._host for flow in group.flows):
+                self._client.declare(group, is_ours=group.flows[0].src_host == self._host)
         self._client.flush()
         self._watch(self._client.fileno(), self._client.on_readable)
 

@@ -80,9 +80,13 @@ class LastingClient:
 
     # What the agent says
 
-    def declare(self, group: Declare) -> None:
+    def declare(self, group: Declare, *, is_ours: bool = True) -> None:
+        """Declare a group; one that is another host's to declare is told only to a coordinator that follows.
+
+        That one hears of our flows in it, perhaps before it hears from the other host.
+        """
         self._declared.append(group)
-        if self._client is not None:
+        if is_ours and self._client is not None:
             self._client.declare(group)
 
     def ready(self) -> None:
