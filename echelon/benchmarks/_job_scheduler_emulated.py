@@ -6,6 +6,7 @@ count is made again once; a turn without a valid run of both counts for nothing.
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -19,9 +20,11 @@ from echelon.benchmarks._emulated import carry_out
 from echelon.benchmarks._job_scheduler_matrix import FIFO, FOLDER, with_scheduler
 from echelon.benchmarks._kept_runs import Execute, every_policy_valid
 from echelon.benchmarks._kept_runs import measured as run_or_kept
+from echelon.benchmarks.paradigms import EXPERIMENT_S, RUN_S
 from echelon.experiment import schema, yaml_file
 from echelon.experiment.jobs import find_profile
 from echelon.experiment.schema import Experiment
+from echelon.running.simulated import predict
 from echelonflow.codec import Log
 from echelonflow.errors import RunError
 from echelonflow.files import write_whole
@@ -76,8 +79,14 @@ def order(turn: int) -> tuple[str, str]:
     return (FIFO, OWN) if turn % 2 == 0 else (OWN, FIFO)
 
 
-def measured(paths: Sequence[Path], folder: Path, turns: int, say: Say, execute: Execute = carry_out) -> list[Turn]:
-    """All turns of these experiments; what an earlier try measured in `folder` is kept. RunError where nothing came out."""
+def measured(paths: Sequence[Path], folder: Path, turns: int, say: Say, execute: Execute | None = None) -> list[Turn]:
+    """All turns of these experiments; what an earlier try measured in `folder` is kept. RunError where nothing came out.
+
+    It is said beforehand how long all of it takes, by fluid simulation.
+    """
+    execute = execute or functools.partial(carry_out, again=1, pictures=False)
+    of_turn_s = sum(expected_s(path) for path in paths)
+    say(f"{turns} turns of {len(paths)} experiments take about {turns * of_turn_s / 60:.0f} min, less what is there")
     found: list[Turn] = []
     for turn in range(turns):
         for path in paths:
@@ -91,6 +100,12 @@ def measured(paths: Sequence[Path], folder: Path, turns: int, say: Say, execute:
     if not found:
         raise RunError("not one valid run came out; see above")
     return found
+
+
+def expected_s(path: Path) -> float:
+    """How long one turn of an experiment takes, if no run has to be made again."""
+    runs_s = (predict(found, found.policies[0]).end_s for found in (variant(path, which, 0) for which in order(0)))
+    return sum(run_s + RUN_S + EXPERIMENT_S for run_s in runs_s)
 
 
 def turn_of(root: Path, experiment: Experiment, name: str, which: str, turn: int) -> Turn | None:

@@ -333,3 +333,14 @@ def test_engine_finds_in_a_file_what_the_fast_simulation_finds_for_its_setting(n
     ]
     assert whole_s == pytest.approx(fast_s, rel=1e-4)
     assert whole_s >= on_packets.least_s(experiment) * (1 - 1e-6)
+
+
+def test_it_is_said_beforehand_how_long_turns_take(tmp_path):
+    said = []
+    path = _small_file(tmp_path)
+    on_packets.measured([path], tmp_path, 3, said.append, Recorded())
+    assert (
+        said[0]
+        == f"3 turns of 1 experiments take about {3 * on_packets.expected_s(path) / 60:.0f} min, less what is there"
+    )
+    assert 60 < on_packets.expected_s(path) < 120
