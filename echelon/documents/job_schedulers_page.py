@@ -104,7 +104,8 @@ def finding(cells: Sequence[Cell], combinations: Sequence[matrix.Combination]) -
     gained = sum(value >= GAIN for value in tuned)
     untuned = ratios(sent, BYTESCHEDULER, FIFO)
     slower = sum(value < 1 - (GAIN - 1) for value in untuned)
-    low, high = (_median(ratios([c for c in sent if c.gbit == gbit], TUNED, FIFO)) for gbit in (GBIT[0], GBIT[-1]))
+    medians = {gbit: _median(ratios([cell for cell in sent if cell.gbit == gbit], TUNED, FIFO)) for gbit in GBIT}
+    by_gbit = ", ".join(f"{value:.2f} at {gbit:g}" for gbit, value in medians.items())
     gains = spread(ratios(middle, TUNED, FIFO))
     never = f"Tuned, ByteScheduler is never slower than `fifo` by more than {max(0.0, 1 - min(tuned)):.1%}"
     where = (
@@ -116,7 +117,7 @@ def finding(cells: Sequence[Cell], combinations: Sequence[matrix.Combination]) -
         f"The best case is {most.speed_up(TUNED):.2f} times as fast as `fifo`, {_named(most)}. The bound is {most.ideal_speed_up:.2f}.",
         f"Untuned it is slower than `fifo` in {slower} of {len(untuned)} settings, at worst {min(untuned):.2f} times as fast."
         + _why_untuned(sent),
-        f"The gain depends on the bandwidth. The median is {low:.2f} at {GBIT[0]:g} Gbit/s, {high:.2f} at {GBIT[-1]:g} Gbit/s.",
+        f"The gain depends on the bandwidth. Over all settings its median is {by_gbit} Gbit/s.",
         *(
             f"With {v.jobs} jobs on the same hosts the best job scheduler alone brings {v.inside_gain:.2f}, the best network "
             f"policy alone {v.network_gain:.2f}, and the best pair of both {v.both_gain:.2f}. So {v.words}."
@@ -143,7 +144,8 @@ def _median(values: Sequence[float]) -> float:
 
 def _named(cell: Cell) -> str:
     carried = "parameter servers" if cell.architecture == PARAMETER_SERVER else f"a {cell.architecture} all-reduce"
-    return f"{cell.model} on {cell.workers} workers with {carried} at {cell.gbit:g} Gbit/s"
+    workers = "1 worker" if cell.workers == 1 else f"{cell.workers} workers"
+    return f"{cell.model} on {workers} with {carried} at {cell.gbit:g} Gbit/s"
 
 
 def _caption() -> str:
