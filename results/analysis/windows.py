@@ -83,7 +83,8 @@ def ranks_seen(job: Job, record: RunRecord, acked_s: Mapping[FlowKey, float]) ->
             end_s = max([start_s, *(one_s for one_s in ends_s if not math.isnan(one_s))])
             rank.tasks.append(TaskSeen(min(map(ready_s, sent)), start_s, end_s, iteration, spec))
     for rank in found.values():
-        rank.tasks.sort(key=lambda task: task.start_s)
+        # Of those that start at one moment the core starts the most urgent first.
+        rank.tasks.sort(key=lambda task: (task.start_s, task.spec.priority_in(task.iteration), task.iteration))
         rank.released_s.sort()
         rank.acked_s.sort()
     return dict(sorted(found.items()))

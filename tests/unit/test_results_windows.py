@@ -53,6 +53,11 @@ def test_what_was_ready_and_goes_first_is_not_to_be_overtaken():
     assert told(Window(slots=2), *flows[:3]) == []  # not all of the rank was seen
 
 
+def test_those_that_start_at_one_moment_are_in_order():
+    flows = flow(3, 1, 1, 4), flow(2, 1, 1, 4), flow(1, 2, 4.1, 6), flow(0, 3, 4.1, 6)
+    assert told(Window(slots=2), *flows) == []
+
+
 def test_with_one_at_a_time_order_is_judged_though_nothing_else_is_on_its_way():
     flows = flow(3, 1, 1, 4), flow(2, 2, 4.1, 5), flow(1, 3, 5.1, 6), flow(0, 20, 20, 21)
     (reason,) = told(ONE, *flows)
