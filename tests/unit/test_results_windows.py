@@ -19,10 +19,14 @@ def flow(layer, ready_s, release_s, finish_s):
     )  # fmt: skip
 
 
-def told(window, *flows, placement=("h1", "h2")):
+def told(window, *flows, placement=("h1", "h2"), last_first=False):
+    """`last_first`: the job's tasks are listed in the order in which gradients become ready."""
     record = RunRecord("fair", 0, flows=list(flows))
     acked_s = {(f.job, f.iteration, f.flow): f.finish_s + 0.1 for f in flows}
-    return of_windows(record, acked_s, [gradients_job(window, placement)])
+    job = gradients_job(window, placement)
+    if last_first:
+        job = replace(job, discipline=replace(job.discipline, tasks=job.discipline.tasks[::-1]))
+    return of_windows(record, acked_s, [job])
 
 
 ONE = Window(slots=1)
@@ -56,6 +60,7 @@ def test_what_was_ready_and_goes_first_is_not_to_be_overtaken():
 def test_those_that_start_at_one_moment_are_in_order():
     flows = flow(3, 1, 1, 4), flow(2, 1, 1, 4), flow(1, 2, 4.1, 6), flow(0, 3, 4.1, 6)
     assert told(Window(slots=2), *flows) == []
+    assert told(Window(slots=2), *flows, last_first=True) == []
 
 
 def test_with_one_at_a_time_order_is_judged_though_nothing_else_is_on_its_way():
