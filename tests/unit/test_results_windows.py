@@ -19,13 +19,14 @@ def flow(layer, ready_s, release_s, finish_s):
     )  # fmt: skip
 
 
-def told(window, *flows, placement=("h1", "h2"), last_first=False):
-    """`last_first`: the job's tasks are listed in the order in which gradients become ready."""
+def told(window, *flows, placement=("h1", "h2"), sizes_bytes=None):
+    """`sizes_bytes`: of the tasks by layer, which are then listed in the order in which gradients become ready."""
     record = RunRecord("fair", 0, flows=list(flows))
     acked_s = {(f.job, f.iteration, f.flow): f.finish_s + 0.1 for f in flows}
     job = gradients_job(window, placement)
-    if last_first:
-        job = replace(job, discipline=replace(job.discipline, tasks=job.discipline.tasks[::-1]))
+    if sizes_bytes is not None:
+        tasks = [replace(task, size_bytes=size) for task, size in zip(job.discipline.tasks, sizes_bytes, strict=True)]
+        job = replace(job, discipline=replace(job.discipline, tasks=tuple(tasks[::-1])))
     return of_windows(record, acked_s, [job])
 
 
@@ -57,10 +58,12 @@ def test_what_was_ready_and_goes_first_is_not_to_be_overtaken():
     assert told(Window(slots=2), *flows[:3]) == []  # not all of the rank was seen
 
 
-def test_those_that_start_at_one_moment_are_in_order():
-    flows = flow(3, 1, 1, 4), flow(2, 1, 1, 4), flow(1, 2, 4.1, 6), flow(0, 3, 4.1, 6)
-    assert told(Window(slots=2), *flows) == []
-    assert told(Window(slots=2), *flows, last_first=True) == []
+def test_of_those_that_start_at_one_moment_the_last_in_order_may_overdraw():
+    flows = flow(3, 1, 1, 4), flow(2, 2, 2, 9), flow(1, 2, 4.1, 6), flow(0, 3, 4.1, 6)
+    window = Window(credit_bytes=2500)
+    assert told(window, *flows, sizes_bytes=(1000, 3000, 100, 2000)) == []
+    (reason,) = told(window, *flows, sizes_bytes=(3000, 1000, 100, 2000))
+    assert "layer 1 of iteration 0 started at 4.100000 s beside 3100 bytes (credit: 2500)" in reason
 
 
 def test_with_one_at_a_time_order_is_judged_though_nothing_else_is_on_its_way():
