@@ -14,6 +14,7 @@ from echelon.experiment import schema as experiments_schema
 from echelon.experiment.import_jobs import GIVEN, import_files
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Job, derived_offsets, from_dict, to_dict
+from echelonflow.model.discipline import Discipline, TaskSpec, Window
 from echelonflow.options import bind_text
 from echelonflow.records.placed_job import PlacedJob as PlacedJobRecord
 from tests.unit.format_files import ASTRA, CASES, PIPEDREAM, chakra_ring, valid_files, write
@@ -70,6 +71,19 @@ def test_what_is_imported_survives_our_own_file_and_chakra(tmp_path, case):
     assert json.loads(json.dumps(to_dict(back))) == json.loads(json.dumps(to_dict(dag)))
 
 
+def test_what_a_job_scheduler_decided_is_named_where_it_is_left_out(tmp_path):
+    dag = paradigms.build(
+        "gpipe", {"stages": 2, "micro_batches": 2, "forward_s": 1.0, "backward_s": 1.0, "activation_bytes": 9}
+    )
+    task = TaskSpec("first", 0, 9, 1, (dag.transfers[0].name,))
+    held = Job("j", dag, ("h1", "h2"), discipline=Discipline("fifo", Window(slots=1), (task,)))
+    path = tmp_path / "placed.json"
+    path.write_bytes(msgspec.json.encode(PlacedJobRecord.of(held)))
+    found = formats.read("job", [path], {})
+    assert found.dag == dag
+    assert any("order and window of its job scheduler 'fifo'" in line for line in found.report.dropped), found.report
+
+
 def test_the_published_schema_is_the_one_that_job_files_are_checked_by():
     published = json.loads((DOCS / "job.schema.json").read_text(encoding="utf-8"))
     assert published == formats.job_schema(), "write it anew: echelon convert --schema > docs/job.schema.json"
@@ -83,6 +97,10 @@ def test_the_schema_has_every_field_that_is_written():
     EchelonJob.model_validate(plain)
     placed = json.loads(msgspec.json.encode(PlacedJobRecord.of(Job("j", dag, ("h1", "h2"), 2, 1.5, 0.5))))
     PlacedJob.model_validate(placed)
+    task = TaskSpec("first", 0, 9, 1, (dag.transfers[0].name,))
+    held = Job("j", dag, ("h1", "h2"), discipline=Discipline("fifo", Window(slots=1), (task,)))
+    placed = json.loads(msgspec.json.encode(PlacedJobRecord.of(held)))
+    assert PlacedJob.model_validate(placed).model_dump(exclude={"dag"})["discipline"] == placed["discipline"]
     for part in (plain, plain["steps"][0], plain["groups"][0]):
         for key in set(part) - {"parameters"}:
             lacking = {k: v for k, v in part.items() if k != key}

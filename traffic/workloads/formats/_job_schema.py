@@ -74,6 +74,34 @@ class EchelonJob(_Strict):
     parameters: dict[str, Any] = {}
 
 
+class SchedulerWindow(_Strict):
+    """How many tasks, or bytes of them, one rank has under way at most; null: no bound."""
+
+    credit_bytes: Annotated[int, Field(ge=1, lt=1 << 63)] | None
+    slots: Annotated[int, Field(ge=1)] | None
+    overdraw: bool
+
+
+class SchedulerTask(_Strict):
+    """Transfers that `rank` holds until it starts them together; `ends` are those whose ends give its credit back."""
+
+    name: str
+    rank: Rank
+    size_bytes: Annotated[int, Field(ge=1, lt=1 << 63)]
+    priority: int
+    transfers: Annotated[list[str], Field(min_length=1)]
+    ends: list[str]
+    first_priority: int | None
+
+
+class SchedulerDiscipline(_Strict):
+    """What a job scheduler has decided: in what order, and how many at a time, a job's transfers go to the network."""
+
+    scheduler: str
+    window: SchedulerWindow
+    tasks: list[SchedulerTask]
+
+
 class PlacedJob(_Strict):
     """A job on hosts: rank i runs on `placement[i]`, `iterations` times from `start_s` on."""
 
@@ -83,6 +111,7 @@ class PlacedJob(_Strict):
     iterations: Annotated[int, Field(ge=1)]
     weight: Weight
     start_s: Seconds
+    discipline: SchedulerDiscipline | None = None
 
 
 def job_schema() -> dict[str, Any]:

@@ -37,6 +37,9 @@ def read(paths: Sequence[Path]) -> Imported:
         dropped.append(
             f"name, placement, iterations, weight and start of job {_files.shown(data['name'])}: a DAG has none"
         )
+        if data.get("discipline") is not None:
+            scheduler = _files.shown(data["discipline"]["scheduler"])
+            dropped.append(f"the order and window of its job scheduler {scheduler}: a DAG has none")
         data = data["dag"]
     else:
         _check(path, EchelonJob, data)
