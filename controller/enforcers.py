@@ -72,9 +72,7 @@ def _without_crumbs(snapshot: Snapshot, rates: Floats) -> Floats:
     crumbs = np.bincount(snapshot.path_link, weights=np.where(crumb, rates, 0.0)[hop_flow], minlength=snapshot.links)
     many = crumbs > MOST_CRUMBS_SHARE * snapshot.capacity_Bps
     crumb &= np.bincount(hop_flow, weights=many[snapshot.path_link], minlength=snapshot.flows) == 0
-    busy = np.bincount(snapshot.path_link, weights=~crumb[hop_flow], minlength=snapshot.links) > 0
-    has_busy_link = np.bincount(hop_flow, weights=busy[snapshot.path_link], minlength=snapshot.flows) > 0
-    return np.where(crumb & has_busy_link, 0.0, rates)
+    return np.where(crumb & snapshot.beside(~crumb), 0.0, rates)
 
 
 def _settled(snapshot: Snapshot, wanted: Floats, now: Floats) -> Floats:

@@ -62,11 +62,8 @@ def fold(snapshot: Snapshot, allocation: Allocation, in_force: Ints, classes: Se
 
 def _wait(snapshot: Snapshot, allocation: Allocation) -> Bools:
     """The flows that may be held back: the allocation has nothing for them, and others use a link of theirs."""
-    hop_flow = snapshot.hop_flow()
     sends = allocation.rates_Bps > 0
-    used = np.bincount(snapshot.path_link, weights=sends[hop_flow], minlength=snapshot.links) > 0
-    behind: Bools = np.bincount(hop_flow, weights=used[snapshot.path_link], minlength=snapshot.flows) > 0
-    return behind & ~sends
+    return snapshot.beside(sends) & ~sends
 
 
 def contended(snapshot: Snapshot) -> Bools:

@@ -120,6 +120,13 @@ class Snapshot:
         unknown = np.full_like(self.remaining_bytes, np.nan)
         return dataclasses.replace(self, remaining_bytes=unknown, groups=groups, jobs=jobs)
 
+    def beside(self, some: Bools) -> Bools:
+        """n: whether a flow has a link that one of `some` (n) uses; these themselves are among them."""
+        hop_flow = self.hop_flow()
+        used = np.bincount(self.path_link, weights=some[hop_flow], minlength=self.links) > 0
+        found: Bools = np.bincount(hop_flow, weights=used[self.path_link], minlength=self.flows) > 0
+        return found
+
     def hop_flow(self) -> Ints:
         """For every entry of `path_link`, the row of the flow it belongs to."""
         return np.repeat(np.arange(self.flows, dtype=np.int64), np.diff(self.path_start))
