@@ -11,6 +11,7 @@ from pathlib import Path
 
 from echelonflow.errors import InputError
 from traffic.workloads.formats import _files
+from traffic.workloads.formats._account import Account
 from traffic.workloads.formats._iteration import ImportedIteration
 from traffic.workloads.formats._layers import only
 from traffic.workloads.formats._report import Imported, Report
@@ -28,18 +29,19 @@ def read(paths: Sequence[Path]) -> Imported:
     if not edges:
         raise InputError(f"{path}: there is no line")
     ranks = 1 + max(max(src, dst) for src, dst, _, _ in edges)
-    iteration = ImportedIteration(str(path), ranks, algorithm="ring")
+    account = Account()
+    iteration = ImportedIteration(str(path), ranks, account=account, algorithm="ring")
     tail: dict[int, tuple[str, ...]] = {}
     for number, (src, dst, seconds, size_bytes) in enumerate(edges):
+        account.found(size_bytes=size_bytes, compute_s=seconds, communications=1)
         done = iteration.compute(f"compute {number}", src, seconds, tail.get(src, ()))
         sent, received = f"sent {number}", f"received {number}"
         iteration.send(f"edge {number}", src, dst, size_bytes, (done,), tail.get(dst, ()), sent=sent, received=received)
         tail[src], tail[dst] = (done,), (received,)
     dag = iteration.dag(parameters={"imported": "edge-list", "file": path.name})
-    bytes_out = sum(transfer.size_bytes for transfer in dag.transfers)
-    read_lines = (f"{path}: {len(edges)} edges among {ranks} ranks",)
-    assumed = ("lines of one rank follow each other",)
-    return Imported(dag, Report(read_lines, (), assumed, iteration.bytes_in, bytes_out))
+    read_lines = [f"{path}: {len(edges)} edges among {ranks} ranks"]
+    assumed = ["lines of one rank follow each other"]
+    return Imported(dag, Report.of(account, dag, source=str(path), read=read_lines, assumed=assumed))
 
 
 def _edge(path: Path, number: int, line: str) -> tuple[int, int, float, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 from echelon.documents import format_pages
 from echelon.experiment import schema as experiments_schema
 from echelon.experiment.import_jobs import GIVEN, import_files
-from echelonflow.errors import InputError
+from echelonflow.errors import InputError, RunError
 from echelonflow.model.dag import Job, derived_offsets, from_dict, to_dict
 from echelonflow.model.discipline import Discipline, TaskSpec, Window
 from echelonflow.options import bind_text
@@ -20,7 +21,9 @@ from echelonflow.records.placed_job import PlacedJob as PlacedJobRecord
 from tests.unit.format_files import ASTRA, CASES, PIPEDREAM, chakra_ring, valid_files, write
 from traffic.agent.plan import check_observable
 from traffic.workloads import formats, paradigms
+from traffic.workloads.formats._account import Account, Amount
 from traffic.workloads.formats._job_schema import EchelonJob, PlacedJob
+from traffic.workloads.formats._report import Report
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -40,10 +43,65 @@ def test_an_imported_job_can_be_run_by_agents_and_accounts_for_its_bytes(tmp_pat
     imported = formats.read(name, paths, options)
     dag, report = imported.dag, imported.report
     check_observable(Job("j", dag, tuple(f"h{rank}" for rank in range(dag.ranks)), iterations=2))
-    assert report.bytes_in == report.bytes_out == sum(t.size_bytes for t in dag.transfers) > 0
+    balance = report.balance
+    assert balance.job.size_bytes == sum(t.size_bytes for t in dag.transfers) > 0
+    assert balance.job.compute_s == pytest.approx(sum(s.duration_s for s in dag.computes))
+    assert balance.read.size_bytes > 0
+    assert balance.unexplained == Amount()
     assert dag.next_iteration
     assert report.read
     assert report.assumed
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("lost", ["a computation", "a byte", "a collective"])
+def test_no_importer_hands_back_a_job_that_lost_something_without_a_cause(tmp_path, monkeypatch, case, lost):
+    """Whatever an importer's reading finds more than its job has, it refuses to hand the job back."""
+    name, paths, options = valid_files(tmp_path)[case]
+    more = {"a computation": {"compute_s": 1e-3}, "a byte": {"size_bytes": 1}, "a collective": {"communications": 1}}
+    found = Account.balance
+
+    def with_more(account, source, dag):
+        account.found(**more[lost])
+        return found(account, source, dag)
+
+    monkeypatch.setattr(Account, "balance", with_more)
+    with pytest.raises(RunError, match="for which there is no cause; this is a fault of the importer") as caught:
+        formats.read(name, paths, options)
+    assert str(tmp_path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_account_says_every_difference_with_its_cause():
+    dag = paradigms.build(
+        "gpipe", {"stages": 2, "micro_batches": 1, "forward_s": 1.0, "backward_s": 1.0, "activation_bytes": 900}
+    )
+    account = Account()
+    account.found(size_bytes=1000, compute_s=2.5, communications=3)
+    account.dropped("barriers: they carry no bytes", communications=1)
+    account.dropped("loads: nothing is sent", size_bytes=100, compute_s=0.25)
+    account.dropped("loads: nothing is sent", compute_s=0.25)
+    account.counted("each way", size_bytes=900)
+    account.added("backward passes", compute_s=2.0)
+    report = Report.of(account, dag, source="x", read=["x: a model"], dropped=["a picture of it"])
+    assert report.lines() == [
+        "read     x: a model",
+        "dropped  1 barriers: they carry no bytes",
+        "         2 loads: nothing is sent",
+        "         a picture of it",
+        "assumed  nothing",
+        "account  bytes  computation  collectives  and messages",
+        "         1,000        2.5 s            3  read",
+        "             0            0           -1  dropped: 1 barriers",
+        "          -100       -0.5 s            0  dropped: 2 loads",
+        "          +900            0            0  each way",
+        "             0         +2 s            0  added: 1 backward passes",
+        "         1,800          4 s            2  in the job",
+        "             0            0            0  without a cause",
+    ]
+    account.found(size_bytes=7)
+    with pytest.raises(RunError, match=r"x: the job has -7 bytes, \+0 s of computation and \+0 collectives"):
+        account.balance("x", dag)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -174,6 +232,8 @@ def test_the_command_converts_says_what_it_did_and_refuses_what_it_cannot(tmp_pa
     assert done.returncode == 0, done.stderr
     assert "node1" in done.stdout
     assert "loading data" in done.stdout
+    assert re.search(r"^account  +bytes +computation +collectives  and messages$", done.stdout, re.MULTILINE)
+    assert re.search(r"^ +0 +0 +0  without a cause$", done.stdout, re.MULTILINE)
     assert formats.read("job", [out], {}).dag.ranks == 2
     before = out.read_bytes()
     write(tmp_path, "g.txt", PIPEDREAM[:300])
@@ -208,6 +268,7 @@ def test_an_experiment_names_files_directly(tmp_path):
     found = experiments_schema.check({**EXPERIMENT, "jobs": [job]}, tmp_path / "e.yaml")
     assert found.jobs[0].dag.ranks == 2
     assert any("loading data" in fact for fact in found.notes[0].facts)
+    assert any("without a cause" in fact for fact in found.notes[0].facts)
     starred = {**job, "import": {**job["import"], "files": ["*.txt"]}, "scaling": {"bandwidth": 2, "time": 4}}
     scaled = experiments_schema.check({**EXPERIMENT, "jobs": [starred]}, tmp_path / "e.yaml")
     assert scaled.jobs[0].dag.transfers[0].size_bytes == 2 * found.jobs[0].dag.transfers[0].size_bytes

@@ -15,6 +15,7 @@ from tests.unit.format_files import chakra_file, chakra_ring, coll, comp, recv, 
 from traffic.workloads import formats, paradigms
 from traffic.workloads.formats import _chakra_messages as messages
 from traffic.workloads.formats import _protobuf as wire
+from traffic.workloads.formats._account import Amount
 from traffic.workloads.formats._chakra_messages import Node
 
 
@@ -134,6 +135,43 @@ def test_what_is_not_on_the_network_is_passed_on_and_said(tmp_path):
     ]  # fmt: skip
     kept = read(files, cpu_ops="keep").dag
     assert iteration_times_without_network(kept, 1)[0] == pytest.approx(70e-6)
+
+
+def test_control_dependencies_that_lead_nowhere_are_let_go_and_counted(tmp_path):
+    """Converters of PyTorch's traces leave such ones; Chakra's feeder resolves data dependencies alone."""
+
+    def by_control(node, *ids):
+        node.after += ids
+        node.control |= set(ids)
+        return node
+
+    nodes = [comp(1), by_control(comp(2, 1), 77, 78), by_control(coll(3), 2, 79), comp(4, 3)]
+    files = [chakra_file(tmp_path, rank, nodes) for rank in range(2)]
+    found = read(files)
+    words = "6 control dependencies on nodes that are not in the file: let go, as Chakra's feeder does"
+    assert found.report.dropped == (words,)
+    whole = [comp(1), comp(2, 1), by_control(coll(3), 2), comp(4, 3)]
+    assert found.dag == read([chakra_file(tmp_path, rank, whole) for rank in range(2)]).dag
+    assert found.dag.by_name["n3 k3 0->1"].after == ("r0 n2 c2",)  # control dependencies that are there hold
+    both = [by_control(comp(1, 77), 77)]
+    both[0].control = set()
+    with pytest.raises(InputError, match="waits for node 77, which is not in the file"):
+        read([chakra_file(tmp_path, rank, both) for rank in range(2)])
+
+
+def test_collectives_of_one_rank_are_reported(tmp_path):
+    files = [chakra_file(tmp_path, rank, [comp(1), coll(2, 1, pg_name=str(rank)), comp(3, 2)]) for rank in range(2)]
+    found = read(files)
+    assert not found.dag.transfers
+    assert found.report.dropped == ("2 all-reduces in groups of one rank: nobody to send to",)
+    assert found.dag.by_name["r0 n3 c3"].after == ("r0 n1 c1",)
+
+
+def test_the_account_of_traces_is_that_of_a_hand(tmp_path):
+    balance = read(chakra_ring(tmp_path)).report.balance
+    # Two nodes of one all-reduce and both ends of a message; 20 and 40 us of computations.
+    assert balance.read == Amount(2 * 4096 + 2 * 1000, pytest.approx(60e-6), 4)
+    assert balance.job == Amount(2 * 4096 + 1000, pytest.approx(60e-6), 2)
 
 
 def test_operations_become_time_at_a_given_rate_only(tmp_path):

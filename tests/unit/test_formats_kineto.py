@@ -22,6 +22,7 @@ from tests.unit.format_files import (
     write,
 )
 from traffic.workloads import formats
+from traffic.workloads.formats._account import Amount
 
 US = 1e-6
 
@@ -123,17 +124,39 @@ def test_a_step_is_chosen_and_what_lies_outside_is_said(tmp_path):
     events = [annotation(0, 50, "ProfilerStep#1"), nccl(10, 5), kernel(20, 4), annotation(50, 50, "ProfilerStep#2"), nccl(60, 5), kernel(70, 9), nccl(90, 5)]  # fmt: skip
     last = of_events(tmp_path, events, events)
     assert len(last.dag.groups) == 2
-    assert "k0.json: 1 collectives of other steps (step)" in last.report.dropped
+    assert "2 collectives of other steps (step)" in last.report.dropped
     assert len(of_events(tmp_path, events, events, step="1").dag.groups) == 1
     assert len(of_events(tmp_path, events, events, step="all").dag.groups) == 3
     with pytest.raises(InputError, match="there is no step '7'; there is: 1, 2"):
         of_events(tmp_path, events, events, step="7")
 
 
+def test_the_account_of_traces_is_that_of_a_hand(tmp_path):
+    balance = read(kineto_files(tmp_path, NCCL_STEP)).report.balance
+    # Of each rank: all-reduces of 4000 and 1000 bytes, kernels of 10 + 5 + 8 + 4 us.
+    assert balance.read == Amount(2 * 5000, pytest.approx(2 * 27 * US), 4)
+    assert balance.job == Amount(2 * 5000, pytest.approx(2 * 27 * US), 2)
+    # 73 us from the first kernel to the last: 46 more.
+    elapsed = read(kineto_files(tmp_path, NCCL_STEP), compute="elapsed").report.balance
+    assert [cause.amount.compute_s for cause in elapsed.causes if "gaps" in cause.words] == [pytest.approx(92 * US)]
+    alone = read(kineto_files(tmp_path, NCCL_STEP)[:1], symmetric=True).report.balance
+    assert (alone.read, alone.job) == (Amount(5000, pytest.approx(27 * US), 2), balance.job)
+
+
+def test_time_that_is_no_computation_of_its_own_is_named(tmp_path):
+    on_gpu = [nccl(10, 5), kernel(20, 10), kernel(25, 10), {**kernel(40, 3), "cat": "gpu_memcpy"}]
+    causes = {c.words: c.amount.compute_s for c in of_events(tmp_path, on_gpu, on_gpu).report.balance.causes}
+    assert causes["kernels that ran at the same time"] == pytest.approx(-10 * US)
+    assert causes["copies on the GPU: they leave the cores free"] == pytest.approx(-6 * US)
+    on_cpu = read(kineto_files(tmp_path, GLOO_STEP, "gloo")).report.balance
+    causes = {c.words: c.amount.compute_s for c in on_cpu.causes}
+    assert causes["calls of collectives on the CPU: they may wait"] == pytest.approx(-10 * US)
+
+
 def test_barriers_are_dropped_and_said(tmp_path):
     events = [nccl(5, 1, "barrier", 0), nccl(10, 5), kernel(20, 4)]
     found = of_events(tmp_path, events, events)
-    assert any("1 barriers" in words for words in found.report.dropped)
+    assert any("2 barriers" in words for words in found.report.dropped)
     assert len(found.dag.groups) == 1
 
 

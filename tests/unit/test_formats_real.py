@@ -43,8 +43,11 @@ def test_gloo_of_two_ranks_is_put_together():
 @pytest.mark.parametrize(("model", "parameters"), [("vgg16", 138_357_544), ("resnet50", 25_557_032)])
 def test_pipedreams_models_have_their_parameters(model, parameters):
     found = read("pipedream", f"pipedream/{model}.graph.txt", paradigm="data-parallel", ranks=2)
-    assert found.report.bytes_in == pytest.approx(2 * 4 * parameters, rel=0.001)
-    assert len(found.report.dropped) == 1
+    assert found.report.balance.job.size_bytes == pytest.approx(2 * 4 * parameters, rel=0.001)
+    assert [words.partition(":")[2] for words in found.report.dropped] == [
+        " loading data, no layer",
+        " replicas do not send them",
+    ]
 
 
 def test_astra_sims_resnet_has_its_54_layers():
@@ -64,7 +67,7 @@ def test_simais_files_with_either_header():
 
 def test_chakras_samples_and_one_with_ranks_missing():
     found = read("chakra", *[f"chakra/all_reduce/all_reduce.{rank}.et" for rank in range(4)])
-    assert found.report.bytes_in == 2 * 3 * (1 << 20)
+    assert found.report.balance.job.size_bytes == 2 * 3 * (1 << 20)
     with pytest.raises(InputError, match="comm_dst is rank 2, whose file is missing"):
         read(
             "chakra",

@@ -33,6 +33,8 @@ _DOUBLE, _FLOAT, _INT64, _FLAG, _STRING = 3, 5, 9, 27, 29
 _INT32 = 7
 _INT32_ATTRIBUTES = {"comm_src", "comm_dst", "comm_tag"}
 """What ASTRA-sim reads as int32; it reads other whole numbers as int64."""
+_CONTROL, _DATA = 4, 5
+"""Dependencies of a node, by kind."""
 _SIGNED, _UNSIGNED, _ZIGZAG = {7, 9}, {11, 13}, {15, 17}
 _FIXED = {5: "<f", 19: "<I", 23: "<i", 3: "<d", 21: "<Q", 25: "<q"}
 _FIXED_SIZE = {FIXED32: {5, 19, 23}, FIXED64: {3, 21, 25}}
@@ -52,6 +54,8 @@ class Node:
     """Ids of the nodes that it waits for, control and data alike, in the order written."""
     duration_us: int = 0
     attributes: dict[str, Value] = field(default_factory=dict)
+    control: set[int] = field(default_factory=set)
+    """Those of `after` that it waits for by control and not for their data."""
 
 
 def read(path: Path) -> tuple[dict[str, Value], list[Node]]:
@@ -108,23 +112,28 @@ def _node(message: bytes, count: int) -> Node:
     if count > MAX_NODES:
         raise WireError(f"is one more than {MAX_NODES:,}, which is the limit")
     node = Node()
+    data: set[int] = set()
     for number, wire, value in read_fields(message):
         if isinstance(value, int):
             if number == 1:
                 node.id = value
             elif number == 3:
                 node.type = value
-            elif number in (4, 5):
+            elif number in (_CONTROL, _DATA):
                 node.after.append(value)
+                (data if number == _DATA else node.control).add(value)
             elif number == 7:
                 node.duration_us = value
         elif wire == LENGTH:
             if number == 2:
                 node.name = value.decode("utf-8")
-            elif number in (4, 5):
-                node.after.extend(read_packed(value))
+            elif number in (_CONTROL, _DATA):
+                before = list(read_packed(value))
+                node.after.extend(before)
+                (data if number == _DATA else node.control).update(before)
             elif number == 10:
                 _add_attribute(node.attributes, value)
+    node.control -= data
     return node
 
 
@@ -154,8 +163,9 @@ def _add_attribute(attributes: dict[str, Value], message: bytes) -> None:
 
 def _encoded(node: Node) -> bytes:
     parts = [number_field(1, node.id), bytes_field(2, node.name.encode()), number_field(3, node.type)]
-    if node.after:
-        parts.append(bytes_field(5, b"".join(map(varint, node.after))))
+    for kind, by_control in ((_CONTROL, True), (_DATA, False)):
+        if before := [other for other in node.after if (other in node.control) is by_control]:
+            parts.append(bytes_field(kind, b"".join(map(varint, before))))
     if node.duration_us:
         parts.append(number_field(7, node.duration_us))
     parts += [bytes_field(10, _attribute(name, value)) for name, value in node.attributes.items()]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from echelonflow.errors import InputError, RunError
-from echelonflow.model.arrays import Ints
+from echelonflow.errors import InputError
+from echelonflow.model.arrays import Bools, Ints
 from echelonflow.model.coflow_trace import CoflowTrace
 from echelonflow.model.units import format_duration, format_size
 from traffic.workloads import traces
 from traffic.workloads.dag_builder import DagBuilder
+from traffic.workloads.formats._account import Account
 from traffic.workloads.formats._iteration import MAX_STEPS
 from traffic.workloads.formats._layers import only
 from traffic.workloads.formats._report import Imported, Report
@@ -40,9 +41,7 @@ def read_coflows(paths: Sequence[Path], name: str, *, megabyte_bytes: int, coflo
     flows = np.flatnonzero(np.isin(trace.coflow, keep) & (trace.src != trace.dst))
     _check_limits(path, trace, flows)
     size_bytes, padding_bytes = _whole_bytes(trace, flows)
-    sent, bytes_in = int(size_bytes.sum()), round(float(trace.size_bytes[flows].sum()))
-    if sent != bytes_in + padding_bytes:
-        raise RunError(f"{path}: {bytes_in} bytes were read and {sent} would be sent; this is a fault of the importer")
+    account = _account(trace, keep, flows, padding_bytes)
     builder = DagBuilder(int(max(trace.src[flows].max(), trace.dst[flows].max())) + 1)
     waits = _add_waits(builder, trace, flows)
     if len(flows) + waits > MAX_STEPS:
@@ -58,9 +57,8 @@ def read_coflows(paths: Sequence[Path], name: str, *, megabyte_bytes: int, coflo
         f"a megabyte is {megabyte_bytes:,} bytes (megabyte)",
         "ports are ranks and compute nothing: what releases a Coflow is the time since the iteration's start",
         "a Coflow is an EchelonFlow without stagger (offsets 0)",
-        *([f"{padding_bytes} bytes added: a flow has at least 1 byte"] if padding_bytes else []),
     )
-    return Imported(dag, Report(read, tuple(_dropped(trace, keep, flows)), assumed, bytes_in, bytes_in))
+    return Imported(dag, Report.of(account, dag, source=str(path), read=read, assumed=assumed))
 
 
 def _first_to_arrive(path: Path, trace: CoflowTrace, coflows: int | None) -> Ints:
@@ -111,11 +109,11 @@ def _senders(trace: CoflowTrace, flows: Ints) -> Ints:
 def _add_waits(builder: DagBuilder, trace: CoflowTrace, flows: Ints) -> int:
     """What the ports that send wait for, and to the end of the iteration every port; how many waits that are."""
     ports: list[int] = np.union1d(trace.src[flows], trace.dst[flows]).tolist()
-    end_s = float(trace.arrival_s[trace.coflow[flows]].max())
+    end_s = round(float(trace.arrival_s[trace.coflow[flows]].max()), _DIGITS)
     now_s = dict.fromkeys(ports, 0.0)
     senders = _senders(trace, flows).tolist()
     for port, row in senders:
-        arrival_s = float(trace.arrival_s[row])
+        arrival_s = round(float(trace.arrival_s[row]), _DIGITS)
         duration_s = round(arrival_s - now_s[port], _DIGITS)
         builder.compute(port, _arrival(trace, row, port), duration_s, (), "wait")
         now_s[port] = arrival_s
@@ -137,15 +135,44 @@ def _add_transfers(builder: DagBuilder, trace: CoflowTrace, flows: Ints, size_by
         builder.transfer(name, src, dst, size, coflow, coflow, (_arrival(trace, row, src),))
 
 
-def _dropped(trace: CoflowTrace, keep: Ints, flows: Ints) -> Iterator[str]:
-    if len(keep) < trace.coflows:
-        yield f"{trace.coflows - len(keep)} Coflows that arrive later (coflows)"
-    within = np.isin(trace.coflow, keep) & (trace.src == trace.dst)
+def _account(trace: CoflowTrace, keep: Ints, flows: Ints, padding_bytes: int) -> Account:
+    """What the trace has, and what the job of `flows`, of the Coflows `keep`, has less or more of."""
+    account = Account()
+    kept = np.isin(trace.coflow, keep)
+    within = kept & (trace.src == trace.dst)
+    account.found(size_bytes=_sum_bytes(trace, np.ones(trace.flows, bool)), communications=trace.coflows)
+    if later := trace.coflows - len(keep):
+        size_bytes = _sum_bytes(trace, ~kept)
+        account.dropped(
+            "Coflows that arrive later (coflows)", things=later, size_bytes=size_bytes, communications=later
+        )
     if within.any():
-        size = format_size(float(trace.size_bytes[within].sum()))
         lost = len(keep) - len(np.unique(trace.coflow[flows]))
+        size_bytes = _sum_bytes(trace, within)
         whole = f", {lost} Coflows with all of theirs" if lost else ""
-        yield f"{int(within.sum()):,} flows of {size} within one port, which cross no link{whole}"
+        account.dropped(
+            f"flows of {format_size(size_bytes)} within one port, which cross no link{whole}",
+            things=int(within.sum()),
+            size_bytes=size_bytes,
+            communications=lost,
+        )
+    sent = np.zeros(trace.flows, bool)
+    sent[flows] = True
+    parts = sum(_sum_bytes(trace, part) for part in (~kept, within, sent))
+    account.counted("sizes rounded to whole bytes", size_bytes=parts - account.read.size_bytes)
+    if padding_bytes:
+        account.added("bytes: a flow has at least 1", things=padding_bytes, size_bytes=padding_bytes)
+    ports = len(np.union1d(trace.src[flows], trace.dst[flows]))
+    account.added(
+        "waits of every port for what arrives: timers, no computations",
+        things=0,
+        compute_s=ports * round(float(trace.arrival_s[trace.coflow[flows]].max()), _DIGITS),
+    )
+    return account
+
+
+def _sum_bytes(trace: CoflowTrace, which: Bools) -> int:
+    return round(float(trace.size_bytes[which].sum()))
 
 
 def _coflow(trace: CoflowTrace, row: int) -> str:

@@ -19,6 +19,7 @@ from typing import Any, Final, Literal
 from echelonflow.errors import InputError
 from traffic.workloads.collectives import Collective
 from traffic.workloads.formats import _files
+from traffic.workloads.formats._account import Account
 
 Kind = Collective | Literal["send", "recv", "barrier"]
 _KINDS: Final[dict[str, Kind]] = {
@@ -66,7 +67,6 @@ class RankTrace:
     step: str
     communications: tuple[Communication, ...]
     busy: tuple[Span, ...]
-    dropped: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,11 @@ class _Event:
         return InputError(f"{self.where}: {words}")
 
 
-def read(path: Path, step: str, empty: Literal["error", "drop"]) -> RankTrace:
+def read(path: Path, step: str, empty: Literal["error", "drop"], account: Account) -> RankTrace:
     """One step ("last", "all", or the number in ProfilerStep#N) of the trace in the file at `path`.
 
-    Raises InputError naming file and event.
+    `account` is told what is in the file; of other steps only how many collectives. Raises InputError naming file and
+    event.
     """
     data = _files.read_json(path)
     entries = data.get("traceEvents") if isinstance(data, dict) else None
@@ -109,24 +110,34 @@ def read(path: Path, step: str, empty: Literal["error", "drop"]) -> RankTrace:
         raise InputError(
             f"{path}: has collectives of both NCCL and Gloo; which of them carry the training is not clear"
         )
-    dropped: list[str] = []
     found = _of_nccl(nccl, events, world) if not gloo else _of_gloo(gloo, inside, world)
-    kept = [c for c in found if c.kind != "barrier"]
-    if len(kept) < len(found):
-        dropped.append(
-            f"{len(found) - len(kept)} barriers: they carry no bytes, and ranks do not wait for each other without"
-        )
-    none = [c for c in kept if not c.size_bytes]
-    if none and empty == "error":
-        raise none[0].fault("has 0 bytes; set empty to drop if it is meant to send nothing")
-    if none:
-        dropped.append(f"{len(none)} collectives of 0 bytes (empty=drop)")
-    busy = _on_gpu(kernels, inside, dropped) if kernels else _on_cpu(inside)
+    sized = _with_bytes(found, empty, account)
     outside = sum(e.name.startswith((*_NCCL, _GLOO)) for e in events) - len(nccl) - len(gloo)
     if outside:
-        dropped.append(f"{outside} collectives of other steps (step)")
-    sized = tuple(c for c in kept if c.size_bytes)
-    return RankTrace(path, world.rank, world.size, name, sized, tuple(busy), tuple(dropped))
+        account.found(communications=outside)
+        account.dropped("collectives of other steps (step)", things=outside, communications=outside)
+    busy = _on_gpu(kernels, inside, account) if kernels else _on_cpu(inside, account)
+    return RankTrace(path, world.rank, world.size, name, sized, tuple(busy))
+
+
+def _with_bytes(
+    found: Sequence[Communication], empty: Literal["error", "drop"], account: Account
+) -> tuple[Communication, ...]:
+    """What of `found` sends something (InputError for a collective of 0 bytes, unless they are dropped)."""
+    kept = []
+    for each in found:
+        account.found(size_bytes=each.size_bytes, communications=1)
+        if each.kind == "barrier":
+            account.dropped(
+                "barriers: they carry no bytes, and ranks do not wait for each other without", communications=1
+            )
+        elif each.size_bytes:
+            kept.append(each)
+        elif empty == "error":
+            raise each.fault("has 0 bytes; set empty to drop if it is meant to send nothing")
+        else:
+            account.dropped("collectives of 0 bytes (empty=drop)", communications=1)
+    return tuple(kept)
 
 
 class _World:
@@ -306,15 +317,17 @@ def _tensor_bytes(event: _Event) -> int:
     return total
 
 
-def _on_gpu(kernels: Sequence[_Event], events: Sequence[_Event], dropped: list[str]) -> list[Span]:
+def _on_gpu(kernels: Sequence[_Event], events: Sequence[_Event], account: Account) -> list[Span]:
+    """Time in kernels that compute, those of several streams together."""
     copies = [e for e in events if e.category in ("gpu_memcpy", "gpu_memset")]
     if copies:
         spent_s = sum(e.end_s - e.start_s for e in copies)
-        dropped.append(f"{len(copies)} copies on the GPU, {spent_s * 1e3:.3g} ms: they leave the cores free")
-    return _union([(e.start_s, e.end_s) for e in kernels if not e.name.startswith(_NCCL)])
+        account.found(compute_s=spent_s)
+        account.dropped("copies on the GPU: they leave the cores free", things=len(copies), compute_s=spent_s)
+    return _counted_once([(e.start_s, e.end_s) for e in kernels if not e.name.startswith(_NCCL)], "kernels", account)
 
 
-def _on_cpu(events: Sequence[_Event]) -> list[Span]:
+def _on_cpu(events: Sequence[_Event], account: Account) -> list[Span]:
     """Time in operators, less that in calls of collectives (which may wait) on the same thread."""
     by_thread: dict[str, list[_Event]] = defaultdict(list)
     for event in events:
@@ -323,8 +336,25 @@ def _on_cpu(events: Sequence[_Event]) -> list[Span]:
     spans: list[Span] = []
     for found in by_thread.values():
         calls = _union([(e.start_s, e.end_s) for e in found if e.name.startswith(("c10d::", "record_param_comms"))])
-        spans += _without(_union([(e.start_s, e.end_s) for e in found]), calls)
-    return _union(spans)
+        operators = _union([(e.start_s, e.end_s) for e in found])
+        computing = _without(operators, calls)
+        waiting_s = _seconds(operators) - _seconds(computing)
+        account.found(compute_s=waiting_s)
+        account.dropped("calls of collectives on the CPU: they may wait", things=len(calls), compute_s=waiting_s)
+        spans += computing
+    return _counted_once(spans, "operators", account)
+
+
+def _counted_once(spans: Sequence[Span], what: str, account: Account) -> list[Span]:
+    """The union of `spans`; the account is told of all, and of those that are in one another."""
+    once = _union(spans)
+    account.found(compute_s=_seconds(spans))
+    account.counted(f"{what} that ran at the same time", compute_s=_seconds(once) - _seconds(spans))
+    return once
+
+
+def _seconds(spans: Sequence[Span]) -> float:
+    return math.fsum(end - start for start, end in spans)
 
 
 def _union(spans: Sequence[Span]) -> list[Span]:

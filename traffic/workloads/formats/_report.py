@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from echelonflow.model.dag import JobDag
-from echelonflow.model.units import format_size
+from traffic.workloads.formats._account import Account, Balance
 
 
 @dataclass(frozen=True)
@@ -20,19 +19,26 @@ class Report:
     """What was found and is not in the job, with the reason."""
     assumed: tuple[str, ...]
     """What the files do not say and was decided by an option or a default."""
-    bytes_in: int
-    """Payload bytes that the trace's communication puts on the network, by its closed form."""
-    bytes_out: int
-    """Payload bytes of the job's transfers, less what was added so that each has a byte; equal to `bytes_in`, which is checked."""
+    balance: Balance
+    """Bytes, computation and collectives: as the files list them, and in the job, every difference with its cause."""
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "read": list(self.read),
-            "dropped": list(self.dropped),
-            "assumed": list(self.assumed),
-            "bytes_in": self.bytes_in,
-            "bytes_out": self.bytes_out,
-        }
+    @classmethod
+    def of(
+        cls,
+        account: Account,
+        dag: JobDag,
+        *,
+        source: str,
+        read: Sequence[str],
+        dropped: Sequence[str] = (),
+        assumed: Sequence[str] = (),
+    ) -> Report:
+        """The report of `dag`, made of `source`; `dropped` is what has neither bytes, time nor number.
+
+        Raises RunError where the job differs from what was read and `account` has no cause for it.
+        """
+        balance = account.balance(source, dag)
+        return cls(tuple(read), (*account.lost(), *dropped), tuple(assumed), balance)
 
     def lines(self) -> list[str]:
         """The report as lines of text."""
@@ -40,7 +46,7 @@ class Report:
             *_listed("read", self.read),
             *_listed("dropped", self.dropped or ("nothing",)),
             *_listed("assumed", self.assumed or ("nothing",)),
-            f"bytes    {self.bytes_in:,} in, {self.bytes_out:,} out ({format_size(self.bytes_out)} per iteration)",
+            *_listed("account", self.balance.lines()),
         ]
 
 

@@ -2,37 +2,37 @@
 
 One table of layers for `ranks` ranks. Policies: MICRO, DATA, MODEL, HYBRID_DATA_MODEL, HYBRID_MODEL_DATA,
 HYBRID_TRANSFORMER (also _FWD_IN_BCKWD), DISTRIBUTED_INFERENCE; DLRM's and HYBRID_CUSTOMIZED are not supported. The
-format says "cycles": `tick` is one, 1 ns unless given. Forward and input-gradient collectives block; a weight
-gradient's is waited for by the same layer's next forward pass. The update time passes after every collective.
-Model-parallel groups are neighbouring ranks (HYBRID_DATA_MODEL: data-parallel ones). `gather_size=shard` is
-ASTRA-sim's reading. Collectives of phases that a policy does not run are dropped and reported.
+format says "cycles": `tick` is one, 1 ns unless given. Forward collectives block; a weight gradient's is waited for by
+the same layer's next forward pass. `input_gradient=overlapped` is ASTRA-sim's loop: the weight gradient goes on beside
+the collective of the input gradient, and the next layer waits for both. `blocking` (default) is SimAI's. With
+_FWD_IN_BCKWD, layers from a checkpoint on are computed again before the backward pass of a layer in
+`checkpoint_initiates`, that layer left out. The update time passes after every collective. Model-parallel groups are
+neighbouring ranks, as `decode_involved_dimensions` has it; with HYBRID_MODEL_DATA the data-parallel ones are.
+`gather_size=shard` is ASTRA-sim's reading. What a policy does not run is dropped and reported: its collectives, with
+MICRO and DISTRIBUTED_INFERENCE computations too. ASTRA-sim never runs the first layer's input gradient (DATA) or its
+collective (MODEL, HYBRID_DATA_MODEL, HYBRID_MODEL_DATA); here they are in the job, as they are in the file.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from echelonflow.errors import InputError
-from traffic.workloads.formats._iteration import Algorithm, Grouping, ImportedIteration
-from traffic.workloads.formats._layers import (
-    Communication,
-    Empty,
+from traffic.workloads.formats._iteration import Algorithm, Grouping
+from traffic.workloads.formats._layer_loops import (
+    FORWARD,
+    INPUT_GRADIENT,
+    WEIGHT_GRADIENT,
     GatherSize,
-    Loop,
-    Table,
-    check_size,
-    evenly,
-    only,
-    read_table,
-    replaced,
-    report,
-    silenced,
-    train,
+    InputGradient,
+    Layout,
+    Manner,
+    imported,
 )
+from traffic.workloads.formats._layers import Empty, Table, evenly, only, read_table
 from traffic.workloads.formats._report import Imported
 
 SUMMARY = "ASTRA-sim 1.0 text workload: one file for all ranks"
@@ -54,14 +54,17 @@ _LAYOUTS: Final = {
     "MICRO": "micro",
     "DATA": "data",
     "MODEL": "model",
-    "HYBRID_DATA_MODEL": _DATA_INSIDE,
-    "HYBRID_MODEL_DATA": _MODEL_INSIDE,
+    "HYBRID_DATA_MODEL": _MODEL_INSIDE,
+    "HYBRID_MODEL_DATA": _DATA_INSIDE,
     "HYBRID_TRANSFORMER": _MODEL_INSIDE,
     "HYBRID_TRANSFORMER_FWD_IN_BCKWD": _MODEL_INSIDE,
     "DISTRIBUTED_INFERENCE": "inference",
 }
-_SILENT: Final = {"data": {0, 1}, "model": {2}, "micro": {0, 1}, "inference": {1, 2}}
-"""Phases whose collectives a layout does not run (ASTRA-sim, Workload.cc)."""
+_SILENT: Final = {"data": {FORWARD, INPUT_GRADIENT}, "model": {WEIGHT_GRADIENT}}
+"""Phases that a layout runs without their collectives (ASTRA-sim, Workload.cc)."""
+_ONLY: Final = {"micro": WEIGHT_GRADIENT, "inference": FORWARD}
+"""The one phase that a layout runs."""
+_GROUP: Final = "model_parallel_NPU_group"
 
 
 def read(
@@ -71,6 +74,7 @@ def read(
     model_parallel: int | None = None,
     tick_s: float = 1e-9,
     gather_size: GatherSize = "shard",
+    input_gradient: InputGradient = "blocking",
     empty: Empty = "error",
     algorithm: Algorithm = "ring",
     grouping: Grouping = "paradigm",
@@ -79,43 +83,30 @@ def read(
 
     `model_parallel` is taken from the header where it is there. `tick_s` is one unit of compute time in seconds (the
     format says "cycles"). `gather_size` says whether an all-gather's bytes are each rank's shard, as ASTRA-sim's ring takes
-    them, or the total. Raises InputError naming file and line.
+    them, or the total. `input_gradient` says whether the weight gradient waits for the collective of the input gradient.
+    Raises InputError naming file and line.
     """
     path = only(paths, "an ASTRA-sim workload")
-    table = read_table(path, policies=_LAYOUTS, scopes=("",), tick_s=tick_s, empty=empty)
+    table = read_table(path, policies=_LAYOUTS, fields=(_GROUP,), scopes=("",), tick_s=tick_s, empty=empty)
     layout = _LAYOUTS[table.policy]
     inner = _model_parallel(table, layout, ranks, model_parallel)
     sizes = {"model": inner, "data": ranks // inner}
-    table, dropped = silenced(table, _SILENT.get(layout, ()))
 
-    def scoped(phase: int, c: Communication) -> Communication:
-        scope = "data" if phase == 2 else "model"
-        total = c.kind == "all-gather" and gather_size == "shard"
-        return Communication(c.kind, c.size_bytes * (sizes[scope] if total else 1), scope)
+    def groups(scope: str) -> list[list[int]]:
+        return _groups(ranks, sizes[scope], contiguous=(scope == "data") == (layout == _DATA_INSIDE))
 
-    table = dataclasses.replace(table, rows=replaced(table.rows, scoped))
-    check_size(table, ranks)
-    iteration = ImportedIteration(str(path), ranks, algorithm=algorithm, grouping=grouping)
-    loop = Loop(
-        iteration, lambda scope: _groups(ranks, sizes[scope], contiguous=(scope == "model") != (layout == _DATA_INSIDE))
+    return imported(
+        table,
+        Layout(ranks, sizes, groups, ("model", "model", "data")),
+        Manner(gather_size, input_gradient, algorithm, grouping),
+        only_phase=_ONLY.get(layout),
+        silent=_SILENT.get(layout, ()),
+        parameters={"imported": "astra-sim", **sizes},
+        assumed=[
+            f"{ranks} ranks, model-parallel groups of {inner}, data-parallel groups of {ranks // inner}",
+            f"one unit of compute time is {tick_s:g} s (tick)",
+        ],
     )
-    if layout in ("micro", "inference"):
-        for i, row in enumerate(table.rows):
-            loop.phase(i, row, 2 if layout == "micro" else 0, blocking=True)
-    else:
-        train(loop, table.rows)
-    dag = iteration.dag(
-        parameters={"imported": "astra-sim", "file": path.name, "policy": table.policy, **sizes},
-        next_iteration=loop.close(),
-        wrap=False,
-    )
-    assumed = [
-        f"{ranks} ranks, model-parallel groups of {inner}, data-parallel groups of {ranks // inner}",
-        f"one unit of compute time is {tick_s:g} s (tick)",
-        f"bytes of an all-gather are each rank's {gather_size} (gather_size)",
-        f"all-reduce, all-gather and reduce-scatter by {algorithm} (algorithm)",
-    ]
-    return Imported(dag, report(table, iteration, dag, dropped=dropped, assumed=assumed))
 
 
 def _model_parallel(table: Table, layout: str, ranks: int, given: int | None) -> int:
@@ -124,10 +115,9 @@ def _model_parallel(table: Table, layout: str, ranks: int, given: int | None) ->
         return 1
     if layout in ("model", "inference"):
         return ranks
-    written = table.header.get("model_parallel_NPU_group", [])
-    size = given or (written[0] if written else None)
+    size = given or table.fields.get(_GROUP)
     if size is None:
-        raise InputError(f"{table.path}: line 1: the header has no model_parallel_NPU_group; set model_parallel")
+        raise InputError(f"{table.path}: line 1: the header has no {_GROUP}; set model_parallel")
     evenly(ranks, [("model_parallel", size)], table.path)
     return size
 

@@ -17,7 +17,8 @@ One file per rank, `NAME.<rank>.et`, packed by gzip or not. No library is needed
 ASTRA-sim replays. `gather_size=shard` (default): an all-gather's bytes are each rank's input, as ASTRA-sim takes
 them. `groups=FILE`: a JSON file of process groups (relative to where the command runs); without it a group is the
 ranks that name it. A rank's next iteration begins when its last has ended. The type that some generators write into
-`comm_type` of sends and receives is ignored.
+`comm_type` of sends and receives is ignored. Dependencies are those of data and of control. One of control alone on a
+node that is not in the file is let go, and counted: traces converted from PyTorch's have such ones.
 
 **Written**, too: computations as COMP, transfers as COMM_SEND and COMM_RECV (collectives are flows by then). Chakra
 has whole microseconds, and neither groups nor following iterations: those travel in attributes `echelon_*`, which
@@ -33,13 +34,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
 from echelonflow.errors import InputError
-from echelonflow.model.dag import JobDag
 from traffic.workloads.collectives import Collective
 from traffic.workloads.formats import _chakra_job, _files
 from traffic.workloads.formats import _chakra_messages as messages
+from traffic.workloads.formats._account import BOTH_ENDS, LISTED_BY_ALL, SHARDS, Account
 from traffic.workloads.formats._chakra_messages import Node
 from traffic.workloads.formats._iteration import Algorithm, Grouping, ImportedIteration
 from traffic.workloads.formats._report import Imported, Report
@@ -54,8 +55,9 @@ _COLLECTIVES: Final[dict[int, Collective]] = {
 }  # fmt: skip
 _BARRIER: Final = 9
 _UNSUPPORTED: Final = {1: "REDUCE", 3: "GATHER", 4: "SCATTER"}
+_COMMUNICATIONS: Final = (messages.COMM_COLL, messages.COMM_SEND, messages.COMM_RECV)
+_RELEASED: Final = "control dependencies on nodes that are not in the file: let go, as Chakra's feeder does"
 _MICROSECOND: Final = 1e-6
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ class _Work:
     rank: int
     node: Node
     after: tuple[str, ...]
+    released: int = 0
+    """How many nodes it waits for by control alone and that are not in the file."""
 
     @property
     def handle(self) -> str:
@@ -118,17 +122,21 @@ def read(
     ]
     if not work:
         raise InputError(f"{files[0]}: the traces have no nodes")
-    iteration = ImportedIteration(str(files[0].parent / "*.et"), ranks, algorithm=algorithm, grouping=grouping)
+    account = Account()
+    iteration = ImportedIteration(
+        str(files[0].parent / "*.et"), ranks, account=account, algorithm=algorithm, grouping=grouping
+    )
     reader = _Reader(iteration, flops, cpu_ops == "keep", empty == "drop", gather_size)
     if ours is not None:
         work.sort(key=lambda w: w.node.id)  # the order of the job's steps
         reader.exact = True
+    reader.count(work)
     reader.collectives(work, _read_groups(groups, ranks))
     reader.messages(work, files)
     for each in work:
         reader.alone(each)
     if iteration.empty:
-        raise InputError(f"{files[0]}: the traces have neither time nor bytes: {'; '.join(reader.dropped())}")
+        raise InputError(f"{files[0]}: the traces have neither time nor bytes: {'; '.join(account.lost())}")
     dag = iteration.dag(
         parameters={"imported": "chakra", "files": [path.name for path in files]},
         serial=compute == "serial" and ours is None,
@@ -143,18 +151,10 @@ def read(
             f"all-reduce, all-gather and reduce-scatter by {algorithm} (algorithm)",
             "a rank's next iteration begins when its last has ended",
         ]
-    return Imported(dag, _report(dag, iteration, reader, work))
-
-
-def _report(dag: JobDag, iteration: ImportedIteration, reader: _Reader, work: Sequence[_Work]) -> Report:
     found = Counter(_TYPE_NAMES.get(w.node.type, "?") for w in work)
     kinds = ", ".join(f"{n} {what}" for what, n in sorted(found.items()))
-    assumed = list(reader.assumed)
-    if iteration.padding_bytes:
-        assumed.append(f"{iteration.padding_bytes} bytes added: every share of a collective is at least 1 byte")
-    sent = sum(t.size_bytes for t in dag.transfers) - iteration.padding_bytes
-    read_lines = (f"{dag.ranks} rank files, {len(work)} nodes: {kinds}",)
-    return Report(read_lines, reader.dropped(), tuple(assumed), iteration.bytes_in, sent)
+    read_lines = [f"{dag.ranks} rank files, {len(work)} nodes: {kinds}"]
+    return Imported(dag, Report.of(account, dag, source=iteration.source, read=read_lines, assumed=reader.assumed))
 
 
 _TYPE_NAMES: Final = {
@@ -165,7 +165,7 @@ _TYPE_NAMES: Final = {
 
 
 class _Reader:
-    """Turns nodes into work of an iteration, and keeps the account of what it left out."""
+    """Turns nodes into work of an iteration, and tells the iteration's account what it read and left out."""
 
     def __init__(
         self,
@@ -183,14 +183,23 @@ class _Reader:
         self._keep_cpu = keep_cpu
         self._drop_empty = drop_empty
         self._gather_size = gather_size
-        self._left: Counter[str] = Counter()
-        self._cpu_s = 0.0
+        self._account = iteration.account
 
-    def dropped(self) -> tuple[str, ...]:
-        return tuple(
-            f"{count} {why}" + (f", {self._cpu_s:g} s in all" if "CPU" in why else "")
-            for why, count in self._left.items()
-        )
+    def count(self, work: Sequence[_Work]) -> None:
+        """Tell the account what the files list: every node once, whatever becomes of it."""
+        coflows = set()
+        for each in work:
+            if each.node.type in _COMMUNICATIONS:
+                self._account.found(size_bytes=_message_bytes(each), communications=1)
+            elif each.node.type in _TYPE_NAMES:
+                self._account.found(compute_s=self._duration_s(each))
+            if each.released:
+                self._account.dropped(_RELEASED, things=each.released)
+            if each.node.type == messages.COMM_SEND:
+                coflows.add(each.node.attributes.get(_chakra_job.COFLOW, each.node.name))
+        if self.exact:
+            sends = sum(each.node.type == messages.COMM_SEND for each in work)
+            self._account.counted("flows of a collective are listed one by one", communications=len(coflows) - sends)
 
     def collectives(self, work: Sequence[_Work], groups: Mapping[str, Sequence[int]] | None) -> None:
         """Match the collectives of all ranks, in each process group by their order."""
@@ -236,7 +245,10 @@ class _Reader:
             self._pass_on(matched, "collectives of 0 bytes (empty=drop)")
             return
         kind = _COLLECTIVES[kind_code]
+        others = len(members) - 1
+        self._account.counted(LISTED_BY_ALL, size_bytes=-others * size, communications=-others)
         if kind == "all-gather" and self._gather_size == "shard":
+            self._account.counted(SHARDS, size_bytes=others * size)
             size *= len(members)
         if kind == "broadcast":
             self._note("the first rank of a group is the root of its broadcasts")
@@ -272,6 +284,7 @@ class _Reader:
             self._refuse_empty(send, "a message")
             self._pass_on([send, receive], "sends and receives of 0 bytes (empty=drop)")
             return
+        self._account.counted(BOTH_ENDS, size_bytes=-size, communications=-1)
         group, coflow = (send.node.attributes.get(name) for name in (_chakra_job.GROUP, _chakra_job.COFLOW))
         self._iteration.send(
             send.node.name if self.exact else f"{send.label} to r{receive.rank}", send.rank, receive.rank, size, send.after, receive.after,
@@ -283,16 +296,19 @@ class _Reader:
     def alone(self, work: _Work) -> None:
         """Work that concerns one rank only."""
         kind, attributes = work.node.type, work.node.attributes
-        if kind in (messages.COMM_COLL, messages.COMM_SEND, messages.COMM_RECV):
+        if kind in _COMMUNICATIONS:
             return
         if kind not in _TYPE_NAMES:
             raise work.fault(f"node type {kind} is not known; there is: {', '.join(map(str, _TYPE_NAMES))}")
         duration_s = self._duration_s(work)
-        if kind == messages.METADATA or (kind != messages.COMP and not duration_s):
+        if kind == messages.METADATA:
+            self._pass_on([work], "metadata nodes: nothing of theirs is computed or sent", duration_s)
+        elif kind != messages.COMP and not duration_s:
             self._pass_on([work], f"{_TYPE_NAMES[kind]} without time: nothing of theirs is on the network")
         elif attributes.get("is_cpu_op") and not self._keep_cpu and not self.exact:
-            self._cpu_s += duration_s
-            self._pass_on([work], "computations on the CPU: their order is kept, their time is not (cpu_ops)")
+            self._pass_on(
+                [work], "computations on the CPU: their order is kept, their time is not (cpu_ops)", duration_s
+            )
         else:
             label = work.node.name if self.exact else work.label
             step_kind = str(attributes.get(_chakra_job.KIND, "compute" if kind == messages.COMP else "memory"))
@@ -329,9 +345,11 @@ class _Reader:
         if not self._drop_empty:
             raise work.fault(f"{what} has 0 bytes or no comm_size; set empty to drop if it is meant to send nothing")
 
-    def _pass_on(self, work: Iterable[_Work], why: str) -> None:
+    def _pass_on(self, work: Iterable[_Work], why: str, compute_s: float = 0.0) -> None:
+        """Drop nodes, of `compute_s` each; what waits for them waits for what they wait for."""
         for each in work:
-            self._left[why] += 1
+            size_bytes, communications = (_message_bytes(each), 1) if each.node.type in _COMMUNICATIONS else (0, 0)
+            self._account.dropped(why, compute_s=compute_s, size_bytes=size_bytes, communications=communications)
             self._iteration.join(each.handle, each.rank, each.after)
 
     def _note(self, words: str) -> None:
@@ -369,13 +387,21 @@ def _by_rank(paths: Sequence[Path]) -> list[Path]:
 
 
 def _work(path: Path, rank: int, nodes: Sequence[Node]) -> list[_Work]:
+    """The nodes of one rank as work.
+
+    A control dependency on a node that is not in the file is let go: converters of PyTorch's traces leave such ones, and
+    Chakra's feeder resolves data dependencies alone.
+    """
     known = Counter(node.id for node in nodes)
     work = []
     for node in nodes:
-        each = _Work(path, rank, node, tuple(_handle(rank, before) for before in dict.fromkeys(node.after)))
+        before = list(dict.fromkeys(node.after))
+        there = [other for other in before if other in known or other not in node.control]
+        handles = tuple(_handle(rank, other) for other in there)
+        each = _Work(path, rank, node, handles, len(before) - len(there))
         if known[node.id] > 1:
             raise each.fault("there are two nodes of this id")
-        unknown = next((before for before in node.after if before not in known), None)
+        unknown = next((other for other in there if other not in known), None)
         if unknown is not None:
             raise each.fault(f"waits for node {unknown}, which is not in the file")
         if node.id in node.after:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 from echelonflow.errors import InputError
 from echelonflow.model.dag import from_dict
 from traffic.workloads.formats import _files
+from traffic.workloads.formats._account import Account
 from traffic.workloads.formats._iteration import MAX_STEPS
 from traffic.workloads.formats._job_schema import EchelonJob, PlacedJob
 from traffic.workloads.formats._layers import only
@@ -52,8 +53,18 @@ def read(paths: Sequence[Path]) -> Imported:
     read_lines = (
         f"{path}: {dag.ranks} ranks, {len(dag.computes)} computations, {len(dag.transfers)} transfers in {len(dag.groups)} groups",
     )
-    sent = sum(t.size_bytes for t in dag.transfers)
-    return Imported(dag, Report(read_lines, tuple(dropped), (), sent, sent))
+    return Imported(dag, Report.of(_account(data), dag, source=str(path), read=read_lines, dropped=dropped))
+
+
+def _account(data: dict[str, Any]) -> Account:
+    """What the file lists."""
+    account, coflows = Account(), set()
+    for step in data["steps"]:
+        account.found(size_bytes=step.get("size_bytes", 0), compute_s=float(step.get("duration_s", 0.0)))
+        if "transfer" in step:
+            coflows.add(step["coflow"])
+    account.found(communications=len(coflows))
+    return account
 
 
 def _check(path: Path, model: type[BaseModel], data: Any) -> None:

@@ -27,6 +27,7 @@ from typing import Literal
 from echelonflow.errors import InputError
 from echelonflow.model.units import format_duration
 from traffic.workloads.formats import _kineto_events
+from traffic.workloads.formats._account import BOTH_ENDS, LISTED_BY_ALL, Account
 from traffic.workloads.formats._iteration import Algorithm, Grouping, ImportedIteration
 from traffic.workloads.formats._kineto_events import Communication, RankTrace
 from traffic.workloads.formats._report import Imported, Report
@@ -58,8 +59,13 @@ def read(
     (without GPU: operators) ran, or all the time that passed between communications. Raises InputError naming file and
     event.
     """
-    traces = _ranked([_kineto_events.read(path, step, empty) for path in paths], symmetric, ranks)
-    iteration = ImportedIteration(str(traces[0].path), len(traces), algorithm=algorithm, grouping=grouping)
+    account = Account()
+    traces = _ranked([_kineto_events.read(path, step, empty, account) for path in paths], symmetric, ranks)
+    if symmetric:
+        _count_for_all(traces, account)
+    iteration = ImportedIteration(
+        str(traces[0].path), len(traces), account=account, algorithm=algorithm, grouping=grouping
+    )
     if not any(trace.communications for trace in traces):
         raise InputError(
             f"{traces[0].path}: {traces[0].step} has no collectives of NCCL or Gloo; choose another step, or record "
@@ -88,11 +94,18 @@ def read(
     ]
     if symmetric:
         assumed.insert(0, f"all {len(traces)} ranks do what the one in the file does (symmetric)")
-    if iteration.padding_bytes:
-        assumed.append(f"{iteration.padding_bytes} bytes added: every share of a collective is at least 1 byte")
-    dropped = [f"{t.path.name}: {words}" for t in (traces[:1] if symmetric else traces) for words in t.dropped]
-    sent = sum(t.size_bytes for t in dag.transfers) - iteration.padding_bytes
-    return Imported(dag, Report(tuple(read_lines), tuple(dropped), tuple(assumed), iteration.bytes_in, sent))
+    return Imported(dag, Report.of(account, dag, source=iteration.source, read=read_lines, assumed=assumed))
+
+
+def _count_for_all(traces: Sequence[RankTrace], account: Account) -> None:
+    """Tell the account that what the one file lists is done by every rank."""
+    others, one = len(traces) - 1, traces[0]
+    account.counted(
+        "one file stands for all ranks (symmetric)",
+        size_bytes=others * sum(c.size_bytes for c in one.communications),
+        compute_s=others * sum(end - start for start, end in one.busy),
+        communications=others * len(one.communications),
+    )
 
 
 def _ranked(traces: Sequence[RankTrace], symmetric: bool, ranks: int | None) -> list[RankTrace]:
@@ -148,7 +161,10 @@ def _timeline(iteration: ImportedIteration, trace: RankTrace, reduced: Reduced, 
             needed[last_end_s if late else c.end_s].append(i)
     busy = list(trace.busy)
     if compute == "elapsed" and busy:
-        busy = [(busy[0][0], max(end for _, end in busy))]
+        elapsed = (busy[0][0], max(end for _, end in busy))
+        gaps_s = elapsed[1] - elapsed[0] - sum(end - start for start, end in busy)
+        iteration.account.added("gaps between computations (compute=elapsed)", things=0, compute_s=gaps_s)
+        busy = [elapsed]
     first_s = busy[0][0] if busy else 0.0
     cuts = sorted({*begins, *needed, *([busy[-1][1]] if busy else [])})
     waits: list[tuple[str, ...]] = [()] * len(trace.communications)
@@ -211,6 +227,7 @@ def _match(
     iteration: ImportedIteration, traces: Sequence[RankTrace], waits: Sequence[Sequence[tuple[str, ...]]]
 ) -> None:
     """Put together what belongs together: in each process group, the n-th collective of every rank."""
+    account = iteration.account
     queues: dict[tuple[str, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     groups = _ProcessGroups(len(traces))
     for rank, trace in enumerate(traces):
@@ -239,11 +256,14 @@ def _match(
             match first.kind:
                 case "send" | "recv" | "barrier":
                     src, dst = ranks
+                    account.counted(BOTH_ENDS, size_bytes=-first.size_bytes, communications=-1)
                     iteration.send(
                         f"{label} {src}->{dst}", src, dst, first.size_bytes, after[src], after[dst],
                         sent=_handle(src, place[src]), received=_handle(dst, place[dst]),
                     )  # fmt: skip
                 case collective:
+                    others = len(ranks) - 1
+                    account.counted(LISTED_BY_ALL, size_bytes=-others * first.size_bytes, communications=-others)
                     ends = iteration.collective(label, collective, ranks, first.size_bytes, after)
                     for rank in ranks:
                         iteration.join(_handle(rank, place[rank]), rank, [ends[rank]])
