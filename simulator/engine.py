@@ -28,7 +28,7 @@ from simulator.realism import Realism, leftovers, shared_by_class, within
 
 IDLE_DECISIONS = 1000
 """So many decisions in a row that only their own expiry brought about must move something."""
-_MOVED_SHARE = 1e-9
+MOVED_SHARE = 1e-9
 """Share of the bytes in flight below which so many decisions have moved nothing."""
 
 
@@ -136,10 +136,7 @@ class Engine:
                 break
             self.now_s = next_s
         if len(self._flows):
-            raise RunError(
-                f"simulation is stuck at {self.now_s:.6g} s: policy {self._policy.name} gives none of "
-                f"{len(self._flows)} flows a rate and nothing else will happen"
-            )
+            raise stuck(self.now_s, self._policy.name, len(self._flows))
 
     def _next_s(self) -> float:
         effective_s = self._on_their_way[0][0] if self._on_their_way else math.inf
@@ -340,12 +337,31 @@ class Engine:
         self._idle += 1
         if self._idle <= IDLE_DECISIONS:
             return
-        if in_flight > self._idle_bytes * (1 - _MOVED_SHARE):
-            raise RunError(
-                f"simulation makes no progress at {self.now_s:.6g} s: policy {self._policy.name} let its answer expire "
-                f"{IDLE_DECISIONS} times in a row, and {len(self._flows)} flows have hardly moved"
-            )
+        if in_flight > self._idle_bytes * (1 - MOVED_SHARE):
+            raise no_progress(self.now_s, self._policy.name, len(self._flows))
         self._idle = 0
+
+
+def stuck(now_s: float, policy: str, flows: int) -> RunError:
+    """What is wrong where flows are in flight and no event is to come."""
+    return RunError(
+        f"simulation is stuck at {now_s:.6g} s: policy {policy} gives none of {flows} flows a rate "
+        "and nothing else will happen"
+    )
+
+
+def no_progress(now_s: float, policy: str, flows: int) -> RunError:
+    """What is wrong where answers expire again and again and nothing moves."""
+    return RunError(
+        f"simulation makes no progress at {now_s:.6g} s: policy {policy} let its answer expire "
+        f"{IDLE_DECISIONS} times in a row, and {flows} flows have hardly moved"
+    )
+
+
+def waits_for_ever(job: str, held: str = "") -> RunError:
+    """What is wrong where all is quiet and a job has not ended; `held` is what its own scheduler waits for."""
+    why = f"its job scheduler stalls: {held}" if held else "its DAG never lets it go on"
+    return RunError(f"simulation ended but job {job} still waits: {why}")
 
 
 def _placed(values: np.ndarray, rows: Ints | None) -> np.ndarray:

@@ -13,12 +13,30 @@ from echelonflow.model.faults import Fault
 from echelonflow.model.measured import Measured
 from echelonflow.model.network import Network
 from echelonflow.records.run_record import RunRecord
+from echelonflow.scheduling import kernels
 from echelonflow.scheduling.policies import Policy
+from echelonflow.scheduling.state import ITERATION_BITS
 from simulator.ahead import DecidedAhead
 from simulator.engine import Engine, Replayed
 from simulator.faults import FaultsInForce, with_classes
 from simulator.realism import EXACT, Realism
 from simulator.training import TrainingJobs
+
+PATIENCE_STEPS = 40_000
+"""Steps of all iterations that the plain event loop gets through in about two seconds. Loading the compiled one takes half
+a second, and compiling it, once after installation, about half a minute."""
+
+
+class _Patience:
+    """How long this process goes on with the plain event loop; nothing but speed depends on it."""
+
+    left_steps = PATIENCE_STEPS
+
+
+def warm_up() -> None:
+    """Simulate in columns from now on where that can be, however small a simulation is; nothing without numba."""
+    if kernels.warm_up() == "numba":
+        _Patience.left_steps = 0
 
 
 def simulate(
@@ -40,6 +58,12 @@ def simulate(
     simulation is of that run, as far as the causes in it go.
     """
     record = RunRecord(policy.name, repeat)
+    if _in_columns(jobs, network, policy, realism, faults, measured):
+        from simulator.columns import engine  # which loads the compiler
+
+        engine.run(jobs, network, policy, record, on_progress)
+        record.counters.update(policy.counters())
+        return record
     realism, is_ahead = with_classes(realism, faults), realism.undecided == "ahead" and not policy.isolated
     source = TrainingJobs(jobs, network, record, realism.late_s, faults, measured, ahead=is_ahead)
     ahead = DecidedAhead(source, policy, realism.classes_for(policy.enforcer)) if is_ahead else None
@@ -50,3 +74,30 @@ def simulate(
     source.check_done()
     record.counters.update(policy.counters())
     return record
+
+
+def _in_columns(
+    jobs: Sequence[Job],
+    network: Network,
+    policy: Policy,
+    realism: Realism,
+    faults: Sequence[Fault],
+    measured: Measured | None,
+) -> bool:
+    """Whether a simulation runs in columns (`simulator.columns`), with the same result to the bit.
+
+    It does where kernels are compiled, nothing departs from the ideal, and there is enough to do. What is asked must
+    also make sense: the plain event loop says what does not.
+    """
+    if not kernels.can_compile() or faults or measured is not None or not jobs:
+        return False
+    ideal = Realism(undecided=realism.undecided, enforcer=realism.enforcer, classes=realism.classes)
+    if realism != ideal or realism.undecided == "ahead" or realism.folds(policy.enforcer):
+        return False
+    if any(job.discipline is not None or job.iterations > 1 << ITERATION_BITS for job in jobs):
+        return False
+    hosts = {host for job in jobs for host in job.placement}
+    if len({job.name for job in jobs}) < len(jobs) or not hosts <= network.edge_switch.keys():
+        return False
+    _Patience.left_steps -= sum(len(job.dag.steps) * job.iterations for job in jobs)
+    return _Patience.left_steps < 0

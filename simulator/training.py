@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from echelonflow.errors import RunError
 from echelonflow.job_scheduling.gate import Gate
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.dag import Compute, Job, Step
@@ -25,6 +24,7 @@ from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.scheduling.state import SchedulerState
 from echelonflow.wire.declare import declarations
 from echelonflow.wire.messages import FlowDeclaration
+from simulator.engine import waits_for_ever
 from simulator.flows import Flows
 
 _FIRST_ROWS = 64
@@ -200,10 +200,7 @@ class TrainingJobs:
         for i, (job, progress) in enumerate(zip(self._jobs, self._progress, strict=True)):
             if not progress.done and i not in self._ended:
                 gate = self._gates[i]
-                held = "" if gate is None else gate.why_waiting()
-                if gate is not None and held:
-                    raise RunError(f"simulation ended but job {job.name} still waits: its job scheduler stalls: {held}")
-                raise RunError(f"simulation ended but job {job.name} still waits: its DAG never lets it go on")
+                raise waits_for_ever(job.name, "" if gate is None else gate.why_waiting())
 
     def _schedule(self, end_s: float, job: int, step: StepKey | _Ready | _Noticed, start_s: float) -> None:
         heapq.heappush(self._calendar, (end_s, self._sequence, job, step, start_s))

@@ -13,11 +13,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from echelonflow.bounds import MOST_BYTES
 from echelonflow.errors import InputError, about
 from echelonflow.model.discipline import Discipline
+
+if TYPE_CHECKING:
+    from echelonflow.model.edges import Edges
 
 SCHEMA_VERSION = 1
 
@@ -65,7 +68,7 @@ class Group:
 
 
 _FIELDS = ("ranks", "steps", "groups", "next_iteration", "parameters")
-_OF_ORDER = ("order", "place", "places_before", "places_in_order", "followers", "next_followers", "previous")
+_OF_ORDER = ("order", "place", "places_before", "places_in_order", "followers", "next_followers", "previous", "edges")
 """Properties of a `JobDag` that times and sizes leave as they are."""
 
 
@@ -197,6 +200,13 @@ class JobDag:
         for earlier, later in self.next_iteration:
             found[later].append(earlier)
         return {name: tuple(before) for name, before in found.items()}
+
+    @cached_property
+    def edges(self) -> Edges:
+        """The same three and `places_before` as arrays."""
+        from echelonflow.model.edges import edges_of  # which loads numpy: nothing else here does
+
+        return edges_of(self)
 
 
 @dataclass(frozen=True)

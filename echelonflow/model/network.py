@@ -125,44 +125,62 @@ class Network:
         """
         if src == dst:
             return ()
-        tree = self._next_hop_towards(dst)
-        hops, node = [], src
-        while node != dst:
-            if node not in tree:
+        spread, edge, nearer = self._towards(dst)
+        first = self._neighbours[src][0] if src in self._place_of_host else None
+        if first is not None and first.dst == dst:
+            return (first.index,)
+        node, hops = ("", []) if first is None else (first.dst, [first.index])
+        while node != edge:
+            if node not in nearer:
                 raise InputError(f"topology {self.name}: no path from {src} to {dst}")
-            hops.append(tree[node].index)
-            node = tree[node].dst
-        return tuple(hops)
+            link = nearer[node][spread % len(nearer[node])]
+            hops.append(link.index)
+            node = link.dst
+        return (*hops, self._link_to_host[dst].index)
 
     def next_links(self, dst: str) -> dict[str, Link]:
         """For every node but `dst`, the link by which it sends towards host `dst`: what switches forward by."""
-        return dict(self._next_hop_towards(dst))
+        spread, edge, nearer = self._towards(dst)
+        found = {edge: self._link_to_host[dst]}
+        found.update({node: links[spread % len(links)] for node, links in nearer.items()})
+        for host, switch in self.edge_switch.items():
+            if host != dst and switch in found:
+                found[host] = self._neighbours[host][0]
+        return found
+
+    def _towards(self, dst: str) -> tuple[int, str, dict[str, list[Link]]]:
+        """Place of a host, what it is attached to, and the links that lead nearer to that."""
+        if dst not in self._place_of_host:
+            raise InputError(f"topology {self.name}: unknown host {dst!r}")
+        edge = self.edge_switch[dst]
+        return self._place_of_host[dst], edge, self._nearer_links(edge)
 
     @cached_property
-    def _trees(self) -> dict[str, dict[str, Link]]:
+    def _place_of_host(self) -> dict[str, int]:
+        return {host: place for place, host in enumerate(self.hosts)}
+
+    @cached_property
+    def _link_to_host(self) -> dict[str, Link]:
+        """The link by which each host is reached."""
+        return {link.dst: link for link in self.links if link.dst in self._place_of_host}
+
+    @cached_property
+    def _nearer(self) -> dict[str, dict[str, list[Link]]]:
         return {}
 
-    def _next_hop_towards(self, dst: str) -> dict[str, Link]:
-        if dst in self._trees:
-            return self._trees[dst]
-        if dst not in self.hosts:
-            raise InputError(f"topology {self.name}: unknown host {dst!r}")
-        distance = {dst: 0}
-        queue = deque([dst])
-        while queue:
-            node = queue.popleft()
-            for link in self._neighbours[node]:
-                if link.dst not in distance and (link.dst not in self.hosts):
-                    distance[link.dst] = distance[node] + 1
-                    queue.append(link.dst)
-        for host, switch in self.edge_switch.items():
-            if host != dst and switch in distance:
-                distance[host] = distance[switch] + 1
-        spread = self.hosts.index(dst)
-        tree = {}
-        for node, hops in distance.items():
-            nearer = [link for link in self._neighbours[node] if distance.get(link.dst, 1 << 30) == hops - 1]
-            if node != dst and nearer:
-                tree[node] = nearer[spread % len(nearer)]
-        self._trees[dst] = tree
-        return tree
+    def _nearer_links(self, edge: str) -> dict[str, list[Link]]:
+        """For every other switch from which the switch `edge` can be reached, the links that lead one hop nearer to it."""
+        if edge not in self._nearer:
+            distance, queue = {edge: 0}, deque([edge])
+            while queue:
+                node = queue.popleft()
+                for link in self._neighbours[node]:
+                    if link.dst not in distance and link.dst not in self._place_of_host:
+                        distance[link.dst] = distance[node] + 1
+                        queue.append(link.dst)
+            self._nearer[edge] = {
+                node: [link for link in self._neighbours[node] if distance.get(link.dst) == hops - 1]
+                for node, hops in distance.items()
+                if node != edge
+            }
+        return self._nearer[edge]

@@ -19,3 +19,13 @@ def jit(kernel: Kernel) -> Kernel:
         return kernel
     compiled: Kernel = kept_on_disk(kernel)
     return compiled
+
+
+def inner(kernel: Kernel) -> Kernel:
+    """`kernel`, compiled for kernels that call it and never for Python, which takes much less time."""
+    if not COMPILED:
+        return kernel
+    from numba import njit
+
+    compiled: Kernel = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(kernel)
+    return compiled

@@ -1,0 +1,722 @@
+"""The loops over the columns of `tables`: one event after the other until a policy has to decide.
+
+All in one file: numba notices a change only in the file of the function that it is asked for. They run as they stand
+too, on the same arrays, operation by operation the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from echelonflow.model.arrays import Floats, Ints
+from echelonflow.scheduling.group_info import INDEX_BITS
+from echelonflow.scheduling.state import ITERATION_BITS
+from echelonflow.scheduling.trace_kernels import SIMULTANEOUS_S
+from echelonflow.scheduling.trace_kernels.jit import inner, jit
+from simulator.columns import tables as t
+from simulator.columns.tables import Plan, Seen, Tables
+
+DECISION, ROOM, OVER, STALLED = range(4)
+"""What a simulation stops for: a decision; columns that are full; nothing left to happen; answers that only expire."""
+
+
+@jit
+def events(plan: Plan, tables: Tables, seen: Seen, idle_decisions: int, moved_share: float) -> Iterator[int]:
+    """Go on until nothing is left to happen; says each time why it stops, and goes on when it is asked for the next.
+
+    After DECISION, it wants the rates of all rows in `tables`, and when the answer expires. After ROOM it has to begin
+    anew with larger columns, which hold the same. After OVER and STALLED it does not go on.
+    """
+    times, counts = tables.times, tables.counts
+    while True:
+        if counts[t.PHASE] == t.NEXT:
+            next_s = min(times[t.EMPTY_S], times[t.EXPIRES_S])
+            if counts[t.CALENDAR] > 0:
+                next_s = min(next_s, tables.calendar_s[0, 0])
+            if next_s == math.inf:
+                yield OVER
+                return
+            times[t.NOW_S] = next_s
+            counts[t.EVENTS] += 1
+            counts[t.CHANGED] = 0
+            _retire(tables)
+            counts[t.PHASE] = t.ENDS
+        if counts[t.PHASE] == t.ENDS:
+            if not _end_flows(plan, tables):
+                yield ROOM
+                return
+            counts[t.PHASE] = t.DUE
+        if counts[t.PHASE] == t.DUE:
+            if not _end_what_is_due(plan, tables):
+                yield ROOM
+                return
+            counts[t.PHASE] = t.DECIDE
+        changed, expired = _admit(plan, tables), times[t.NOW_S] >= times[t.EXPIRES_S]
+        if changed or expired:
+            _move(tables)
+        if _stalls(tables, changed, expired, idle_decisions, moved_share):
+            yield STALLED
+            return
+        counts[t.PHASE] = t.NEXT
+        if changed or expired:
+            times[t.EXPIRES_S] = math.inf
+            if counts[t.FLOWS] > 0:
+                counts[t.DECISIONS] += 1
+                _look(plan, tables, seen, changed)
+                yield DECISION
+                _start(tables)
+
+
+# Flows and time
+
+
+@inner
+def _move(tables: Tables) -> None:
+    """Let time pass for the flows in flight."""
+    elapsed_s = tables.times[t.NOW_S] - tables.times[t.MOVED_S]
+    if elapsed_s > 0.0:
+        left_bytes, rate_Bps = tables.row_floats[t.LEFT_BYTES], tables.row_floats[t.RATE_BPS]
+        for row in range(tables.counts[t.FLOWS]):
+            left_bytes[row] -= rate_Bps[row] * elapsed_s
+        tables.times[t.MOVED_S] = tables.times[t.NOW_S]
+
+
+@inner
+def _start(tables: Tables) -> None:
+    """Let every flow go at its rate from now on."""
+    floats = tables.row_floats
+    for row in range(tables.counts[t.FLOWS]):
+        if floats[t.RATE_BPS, row] > 0.0 and math.isnan(floats[t.START_S, row]):
+            floats[t.START_S, row] = tables.times[t.MOVED_S]
+    _look_ahead(tables)
+
+
+@inner
+def _look_ahead(tables: Tables) -> None:
+    """When the first flow runs empty."""
+    left_bytes, rate_Bps = tables.row_floats[t.LEFT_BYTES], tables.row_floats[t.RATE_BPS]
+    last_s = math.inf
+    for row in range(tables.counts[t.FLOWS]):
+        if rate_Bps[row] > 0.0:
+            last_s = min(last_s, left_bytes[row] / rate_Bps[row])
+    tables.times[t.EMPTY_S] = tables.times[t.MOVED_S] + last_s
+
+
+@inner
+def _retire(tables: Tables) -> None:
+    """Take the flows that have run empty out of the rows, and note them and their records in order of handles."""
+    times, counts, ints, floats = tables.times, tables.counts, tables.rows, tables.row_floats
+    counts[t.ENDING] = 0
+    counts[t.CURSOR] = 0
+    tolerance_s = max(SIMULTANEOUS_S, 4 * np.spacing(times[t.NOW_S]))
+    if times[t.EMPTY_S] > times[t.NOW_S] + tolerance_s:
+        return
+    _move(tables)
+    flows = counts[t.FLOWS]
+    is_empty = np.zeros(flows, np.bool_)
+    ending = 0
+    for row in range(flows):
+        rate_Bps = floats[t.RATE_BPS, row]
+        if rate_Bps > 0.0 and floats[t.LEFT_BYTES, row] <= rate_Bps * tolerance_s:
+            is_empty[row] = True
+            ending += 1
+    if ending == 0:
+        return
+    _note_ends(tables, np.flatnonzero(is_empty))
+    kept = 0
+    for row in range(flows):
+        if not is_empty[row]:
+            if kept < row:
+                for column in range(len(ints)):
+                    ints[column, kept] = ints[column, row]
+                for column in range(len(floats)):
+                    floats[column, kept] = floats[column, row]
+            kept += 1
+    counts[t.FLOWS] = kept
+    counts[t.ENDING] = ending
+    counts[t.CHANGED] = 1
+    _look_ahead(tables)
+
+
+@inner
+def _note_ends(tables: Tables, empty: Ints) -> None:
+    counts, ints, floats = tables.counts, tables.rows, tables.row_floats
+    order = np.argsort(ints[t.HANDLE][empty])
+    for i in range(len(empty)):
+        row, place = empty[order[i]], counts[t.FLOWS_ENDED]
+        for column in range(len(ints)):
+            tables.ended[column, i] = ints[column, row]
+        tables.flow_records[0, place] = ints[t.JOB, row]
+        tables.flow_records[1, place] = ints[t.INSTANCE, row]
+        tables.flow_records_s[0, place] = floats[t.RELEASE_S, row]
+        tables.flow_records_s[1, place] = floats[t.START_S, row]
+        tables.flow_records_s[2, place] = tables.times[t.NOW_S]
+        counts[t.FLOWS_ENDED] += 1
+
+
+@inner
+def _admit(plan: Plan, tables: Tables) -> bool:
+    """Put the flows that are released now among the rows; whether any flow has come or ended in this event."""
+    counts, come, ints, floats = tables.counts, tables.come, tables.rows, tables.row_floats
+    new = counts[t.COME]
+    if new == 0:
+        return bool(counts[t.CHANGED] == 1)
+    _move(tables)
+    order = np.argsort(come[t.FLOW_ID, :new])
+    old = counts[t.FLOWS] - 1
+    last = new - 1
+    row = old + new
+    while last >= 0:
+        flow = order[last]
+        if old >= 0 and ints[t.FLOW_ID, old] > come[t.FLOW_ID, flow]:
+            for column in range(len(ints)):
+                ints[column, row] = ints[column, old]
+            for column in range(len(floats)):
+                floats[column, row] = floats[column, old]
+            old -= 1
+        else:
+            for column in range(len(ints)):
+                ints[column, row] = come[column, flow]
+            size_bytes = float(plan.flows[t.FLOW_SIZE_BYTES, come[t.DECLARED, flow]])
+            floats[t.SIZE_BYTES, row] = size_bytes
+            floats[t.LEFT_BYTES, row] = size_bytes
+            floats[t.RATE_BPS, row] = 0.0
+            floats[t.START_S, row] = math.nan
+            floats[t.RELEASE_S, row] = tables.times[t.NOW_S]
+            floats[t.SENT_BYTES, row] = 0.0
+            last -= 1
+        row -= 1
+    counts[t.FLOWS] += new
+    counts[t.COME] = 0
+    counts[t.CHANGED] = 1
+    return True
+
+
+@inner
+def _stalls(tables: Tables, changed: bool, expired: bool, idle_decisions: int, moved_share: float) -> bool:
+    """Whether answers expire again and again and nothing moves."""
+    times, counts = tables.times, tables.counts
+    if changed or not expired:
+        counts[t.IDLE] = 0
+        return False
+    in_flight = 0.0
+    for row in range(counts[t.FLOWS]):
+        in_flight += tables.row_floats[t.LEFT_BYTES, row]
+    if counts[t.IDLE] == 0:
+        times[t.IDLE_BYTES] = in_flight
+    counts[t.IDLE] += 1
+    if counts[t.IDLE] <= idle_decisions:
+        return False
+    if in_flight > times[t.IDLE_BYTES] * (1 - moved_share):
+        return True
+    counts[t.IDLE] = 0
+    return False
+
+
+# Steps
+
+
+@inner
+def _has_room(tables: Tables, jobs: Ints, job: int, steps: int, iterations: int) -> bool:
+    """Whether so many steps of some iterations of a job can begin; else what there must be room for is noted."""
+    counts, rows = tables.counts, tables.rows.shape[1]
+    counts[t.WANTED] = steps
+    counts[t.WANTED_CELLS] = min(steps * jobs[t.MOST_CELLS, job], iterations * jobs[t.ALL_CELLS, job])
+    return bool(
+        counts[t.FLOWS] + counts[t.COME] + steps <= rows
+        and counts[t.CALENDAR] + steps <= tables.calendar.shape[1]
+        and counts[t.RUN_COUNTS + t.FREES] >= steps
+        and counts[t.COFLOW_COUNTS + t.FREES] >= steps
+        and counts[t.POOL_END] + counts[t.WANTED_CELLS] <= len(tables.pool)
+    )
+
+
+@inner
+def _end_flows(plan: Plan, tables: Tables) -> bool:
+    """Let what waits for flows that have just ended begin; False where that wants more room first."""
+    counts, ended = tables.counts, tables.ended
+    jobs, steps = plan.jobs, plan.steps
+    while counts[t.CURSOR] < counts[t.ENDING]:
+        i = counts[t.CURSOR]
+        job, instance = ended[t.JOB, i], ended[t.INSTANCE, i]
+        iteration, step = _place(jobs, job, instance)
+        if not _has_room(tables, jobs, job, _most_that_begin(steps, step), 2):
+            return False
+        _finish_flow(plan, tables, job, iteration, ended[t.DECLARED, i], ended[t.RUN, i], ended[t.COFLOW, i])
+        _finish_step(plan, tables, job, iteration, step)
+        counts[t.CURSOR] += 1
+    return True
+
+
+@inner
+def _end_what_is_due(plan: Plan, tables: Tables) -> bool:
+    """Let what ends by itself now end, and what waits for it begin; False where that wants more room first."""
+    counts, calendar, calendar_s = tables.counts, tables.calendar, tables.calendar_s
+    jobs, steps, ready, now_s = plan.jobs, plan.steps, plan.ready, tables.times[t.NOW_S]
+    while counts[t.CALENDAR] > 0 and calendar_s[t.END_S, 0] <= now_s:
+        what, job, start_s = calendar[t.WHAT, 0], calendar[t.OF_JOB, 0], calendar_s[t.BEGIN_S, 0]
+        if what < 0:
+            if not _has_room(tables, jobs, job, _first_of_job(jobs, ready, job), jobs[t.ITERATIONS, job]):
+                return False
+            _pop(calendar, calendar_s, counts)
+            for i in range(jobs[t.READY_START, job], jobs[t.READY_START, job + 1]):
+                for iteration in range(1 if ready[1, i] else jobs[t.ITERATIONS, job]):
+                    _begin(plan, tables, job, iteration, ready[0, i])
+            continue
+        iteration, step = _place(jobs, job, what)
+        if not _has_room(tables, jobs, job, _most_that_begin(steps, step), 2):
+            return False
+        _pop(calendar, calendar_s, counts)
+        if steps[t.STEP_KIND, step] == t.COMPUTE:
+            place = counts[t.COMPUTES_ENDED]
+            tables.compute_records[0, place] = job
+            tables.compute_records[1, place] = what
+            tables.compute_records_s[0, place] = start_s
+            tables.compute_records_s[1, place] = now_s
+            counts[t.COMPUTES_ENDED] += 1
+        _finish_step(plan, tables, job, iteration, step)
+    return True
+
+
+@inner
+def _place(jobs: Ints, job: int, instance: int) -> tuple[int, int]:
+    """Iteration and step of an instance."""
+    first = jobs[t.FIRST_STEP, job]
+    steps = jobs[t.FIRST_STEP, job + 1] - first
+    since = instance - jobs[t.FIRST_INSTANCE, job]
+    iteration = since // steps
+    return iteration, first + since - iteration * steps
+
+
+@inner
+def _most_that_begin(steps: Ints, step: int) -> int:
+    after = steps[t.AFTER_START, step + 1] - steps[t.AFTER_START, step]
+    return int(after + steps[t.NEXT_START, step + 1] - steps[t.NEXT_START, step])
+
+
+@inner
+def _first_of_job(jobs: Ints, ready: Ints, job: int) -> int:
+    """How many steps begin when a job begins."""
+    found = 0
+    for i in range(jobs[t.READY_START, job], jobs[t.READY_START, job + 1]):
+        found += 1 if ready[1, i] else jobs[t.ITERATIONS, job]
+    return found
+
+
+@inner
+def _finish_step(plan: Plan, tables: Tables, job: int, iteration: int, step: int) -> None:
+    """A step has ended: what waited for it last begins."""
+    jobs, steps = plan.jobs, plan.steps
+    tables.unfinished[job] -= 1
+    for i in range(steps[t.AFTER_START, step], steps[t.AFTER_START, step + 1]):
+        _satisfy(plan, tables, job, iteration, plan.edges[i])
+    if iteration + 1 < jobs[t.ITERATIONS, job]:
+        for i in range(steps[t.NEXT_START, step], steps[t.NEXT_START, step + 1]):
+            _satisfy(plan, tables, job, iteration + 1, plan.edges[i])
+
+
+@inner
+def _satisfy(plan: Plan, tables: Tables, job: int, iteration: int, step: int) -> None:
+    waits, instance = tables.waits, _instance(plan.jobs, job, iteration, step)
+    waits[instance] -= 1
+    if waits[instance] == 0:
+        _begin(plan, tables, job, iteration, step)
+
+
+@inner
+def _instance(jobs: Ints, job: int, iteration: int, step: int) -> int:
+    first = jobs[t.FIRST_STEP, job]
+    return int(jobs[t.FIRST_INSTANCE, job] + iteration * (jobs[t.FIRST_STEP, job + 1] - first) + step - first)
+
+
+@inner
+def _begin(plan: Plan, tables: Tables, job: int, iteration: int, step: int) -> None:
+    """All that a step waits for has ended."""
+    now_s, instance = tables.times[t.NOW_S], _instance(plan.jobs, job, iteration, step)
+    if plan.steps[t.STEP_KIND, step] == t.FLOW:
+        _release(plan, tables, job, iteration, plan.steps[t.STEP_FLOW, step], instance)
+    else:
+        _push(tables, now_s + plan.duration_s[step], instance, job)
+
+
+@inner
+def _push(tables: Tables, end_s: float, what: int, job: int) -> None:
+    """Note in the calendar what begins now."""
+    calendar, calendar_s, counts = tables.calendar, tables.calendar_s, tables.counts
+    place = counts[t.CALENDAR]
+    while place > 0:
+        above = (place - 1) // 2
+        if calendar_s[t.END_S, above] <= end_s:  # what was there before goes first
+            break
+        _copy(calendar, calendar_s, above, place)
+        place = above
+    calendar_s[t.END_S, place] = end_s
+    calendar_s[t.BEGIN_S, place] = tables.times[t.NOW_S]
+    calendar[t.NUMBER, place] = counts[t.SEQUENCE]
+    calendar[t.WHAT, place] = what
+    calendar[t.OF_JOB, place] = job
+    counts[t.SEQUENCE] += 1
+    counts[t.CALENDAR] += 1
+
+
+@inner
+def _pop(calendar: Ints, calendar_s: Floats, counts: Ints) -> None:
+    """Take the first entry out."""
+    counts[t.CALENDAR] -= 1
+    last, place = counts[t.CALENDAR], 0
+    while True:
+        below = 2 * place + 1
+        if below >= last:
+            break
+        if below + 1 < last and _goes_before(calendar, calendar_s, below + 1, below):
+            below += 1
+        if not _goes_before(calendar, calendar_s, below, last):
+            break
+        _copy(calendar, calendar_s, below, place)
+        place = below
+    _copy(calendar, calendar_s, last, place)
+
+
+@inner
+def _goes_before(calendar: Ints, calendar_s: Floats, one: int, other: int) -> bool:
+    if calendar_s[t.END_S, one] != calendar_s[t.END_S, other]:
+        return bool(calendar_s[t.END_S, one] < calendar_s[t.END_S, other])
+    return bool(calendar[t.NUMBER, one] < calendar[t.NUMBER, other])
+
+
+@inner
+def _copy(calendar: Ints, calendar_s: Floats, source: int, to: int) -> None:
+    for column in range(len(calendar)):
+        calendar[column, to] = calendar[column, source]
+    for column in range(len(calendar_s)):
+        calendar_s[column, to] = calendar_s[column, source]
+
+
+# Runs of groups, and Coflows
+
+
+@inner
+def _release(plan: Plan, tables: Tables, job: int, iteration: int, flow: int, instance: int) -> None:
+    """A flow's data is ready now."""
+    declared, counts, come = plan.flows, tables.counts, tables.come
+    runs, coflows, now_s = tables.runs, tables.coflows, tables.times[t.NOW_S]
+    group, offset_s = declared[t.FLOW_GROUP, flow], plan.offset_s[flow]
+    run = _run(plan, tables, job, iteration, group)
+    coflow = _coflow(plan, tables, job, iteration, run, declared[t.FLOW_PART, flow])
+    tables.run_floats[t.EARLIEST_S, run] = min(tables.run_floats[t.EARLIEST_S, run], now_s - offset_s)
+    if offset_s == plan.group_floats[t.HEAD_OFFSET_S, group]:
+        tables.run_floats[t.HEAD_S, run] = min(tables.run_floats[t.HEAD_S, run], now_s - offset_s)
+    tables.coflow_floats[t.ARRIVAL_S, coflow] = min(tables.coflow_floats[t.ARRIVAL_S, coflow], now_s)
+    runs[t.UNRELEASED, run] -= 1
+    for hop in range(declared[t.FLOW_PATH_START, flow], declared[t.FLOW_PATH_START, flow + 1]):
+        tables.pool[runs[t.PENDING, run] + plan.hops[1, hop]] -= declared[t.FLOW_SIZE_BYTES, flow]
+    _list(runs, counts, t.RUN_COUNTS, run)
+    _list(coflows, counts, t.COFLOW_COUNTS, coflow)
+    new = counts[t.COME]
+    come[t.FLOW_ID, new] = _stable_id(plan.jobs, job, iteration, declared[t.FLOW_INDEX, flow])
+    come[t.DECLARED, new] = flow
+    come[t.INSTANCE, new] = instance
+    come[t.JOB, new] = job
+    come[t.RUN, new] = run
+    come[t.COFLOW, new] = coflow
+    come[t.HANDLE, new] = counts[t.HANDLES]
+    counts[t.HANDLES] += 1
+    counts[t.COME] += 1
+
+
+@inner
+def _stable_id(jobs: Ints, job: int, iteration: int, index: int) -> int:
+    return int((jobs[t.JOB_PLACE, job] << (ITERATION_BITS + INDEX_BITS)) | (iteration << INDEX_BITS) | index)
+
+
+@inner
+def _run(plan: Plan, tables: Tables, job: int, iteration: int, group: int) -> int:
+    """The slot of a group's run; it begins with its first flow."""
+    jobs, groups, runs = plan.jobs, plan.groups, tables.runs
+    first = jobs[t.FIRST_GROUP, job]
+    index = jobs[t.FIRST_RUN, job] + iteration * (jobs[t.FIRST_GROUP, job + 1] - first) + group - first
+    if tables.run_of[index] >= 0:
+        return int(tables.run_of[index])
+    run = _take(
+        runs,
+        tables.counts,
+        t.RUN_COUNTS,
+        _stable_id(jobs, job, iteration, groups[t.GROUP_FIRST_INDEX, group]),
+        group,
+        index,
+    )
+    tables.run_of[index] = run
+    runs[t.OPEN, run] = groups[t.GROUP_FLOWS, group]
+    runs[t.UNRELEASED, run] = groups[t.GROUP_FLOWS, group]
+    tables.run_floats[t.HEAD_S, run] = math.inf
+    tables.run_floats[t.EARLIEST_S, run] = math.inf
+    tables.run_floats[t.WORST_S, run] = -math.inf
+    begin, end = groups[t.GROUP_FIRST_CELL, group], groups[t.GROUP_FIRST_CELL, group + 1]
+    pending = _borrow(tables.pool, tables.pool_free, tables.counts, end - begin)
+    runs[t.PENDING, run] = pending
+    tables.pool[pending : pending + end - begin] = plan.cells[1, begin:end]
+    return run
+
+
+@inner
+def _coflow(plan: Plan, tables: Tables, job: int, iteration: int, run: int, part: int) -> int:
+    """The slot of the Coflow of a run's part; it begins with its first flow."""
+    jobs, parts, coflows = plan.jobs, plan.parts, tables.coflows
+    index = _coflow_index(plan, job, iteration, part)
+    begun = jobs[t.FIRST_PART_RUN, job] + iteration * (jobs[t.FIRST_PART, job + 1] - jobs[t.FIRST_PART, job])
+    begun += part - jobs[t.FIRST_PART, job]
+    coflow = int(tables.coflow_of[index])
+    if tables.begun[begun] == 1:
+        return coflow
+    tables.begun[begun] = 1
+    if coflow < 0:
+        coflow = _take(
+            coflows,
+            tables.counts,
+            t.COFLOW_COUNTS,
+            _stable_id(jobs, job, iteration, parts[t.PART_INDEX, part]),
+            part,
+            index,
+        )
+        tables.coflow_of[index] = coflow
+        coflows[t.OPEN, coflow] = 0
+        tables.coflow_floats[t.ARRIVAL_S, coflow] = math.inf
+        tables.coflow_floats[t.FINISHED_BYTES, coflow] = 0.0
+    coflows[t.OPEN, coflow] += 1
+    return coflow
+
+
+@inner
+def _coflow_index(plan: Plan, job: int, iteration: int, part: int) -> int:
+    jobs, first = plan.jobs, plan.jobs[t.FIRST_COFLOW, job]
+    since = iteration * (jobs[t.FIRST_COFLOW, job + 1] - first) + plan.parts[t.PART_COFLOW, part] - first
+    return int(jobs[t.FIRST_COFLOW_RUN, job] + since)
+
+
+@inner
+def _finish_flow(plan: Plan, tables: Tables, job: int, iteration: int, flow: int, run: int, coflow: int) -> None:
+    """A flow's last byte has arrived now."""
+    runs, coflows, declared = tables.runs, tables.coflows, plan.flows
+    late_s = tables.times[t.NOW_S] - plan.offset_s[flow]
+    tables.run_floats[t.WORST_S, run] = max(tables.run_floats[t.WORST_S, run], late_s)
+    runs[t.ACTIVE, run] -= 1
+    tables.coflow_floats[t.FINISHED_BYTES, coflow] += float(declared[t.FLOW_SIZE_BYTES, flow])
+    coflows[t.ACTIVE, coflow] -= 1
+    runs[t.OPEN, run] -= 1
+    if runs[t.OPEN, run] == 0:
+        _end_run(plan, tables, job, iteration, run)
+
+
+@inner
+def _end_run(plan: Plan, tables: Tables, job: int, iteration: int, run: int) -> None:
+    """A run's last flow has ended; a Coflow ends with the last run that has a part in it."""
+    groups, runs, coflows = plan.groups, tables.runs, tables.coflows
+    group = runs[t.KIND, run]
+    tables.run_of[runs[t.INDEX, run]] = -1
+    _lend_back(
+        tables.pool,
+        tables.pool_free,
+        runs[t.PENDING, run],
+        groups[t.GROUP_FIRST_CELL, group + 1] - groups[t.GROUP_FIRST_CELL, group],
+    )
+    _give_back(runs, tables.counts, t.RUN_COUNTS, run)
+    for part in range(groups[t.GROUP_FIRST_PART, group], groups[t.GROUP_FIRST_PART, group + 1]):
+        index = _coflow_index(plan, job, iteration, part)
+        coflow = tables.coflow_of[index]
+        coflows[t.OPEN, coflow] -= 1
+        if coflows[t.OPEN, coflow] == 0:
+            tables.coflow_of[index] = -1
+            _give_back(coflows, tables.counts, t.COFLOW_COUNTS, coflow)
+
+
+@inner
+def _take(entries: Ints, counts: Ints, of: int, stable_id: int, kind: int, index: int) -> int:
+    """A slot that nobody uses; `of` says where the counts of these entries are."""
+    counts[of + t.FREES] -= 1
+    slot = entries[t.FREE, counts[of + t.FREES]]
+    entries[t.ID, slot] = stable_id
+    entries[t.KIND, slot] = kind
+    entries[t.INDEX, slot] = index
+    entries[t.ACTIVE, slot] = 0
+    entries[t.LISTED, slot] = 0
+    entries[t.ENDED, slot] = 0
+    return int(slot)
+
+
+@inner
+def _give_back(entries: Ints, counts: Ints, of: int, slot: int) -> None:
+    """A slot is of no more use, once it is not among those in order any more."""
+    if entries[t.LISTED, slot] == 1:
+        entries[t.ENDED, slot] = 1
+    else:
+        entries[t.FREE, counts[of + t.FREES]] = slot
+        counts[of + t.FREES] += 1
+
+
+@inner
+def _list(entries: Ints, counts: Ints, of: int, slot: int) -> None:
+    """One flow in flight more."""
+    entries[t.ACTIVE, slot] += 1
+    if entries[t.LISTED, slot] == 0:
+        entries[t.LISTED, slot] = 1
+        entries[t.COMING, counts[of + t.COMES]] = slot
+        counts[of + t.COMES] += 1
+
+
+@inner
+def _put_in_order(entries: Ints, counts: Ints, of: int) -> None:
+    """Bring the list of those with flows in flight, and their rows, up to date."""
+    kept = 0
+    for i in range(counts[of + t.LISTS]):
+        slot = entries[t.ORDER, i]
+        if entries[t.ACTIVE, slot] > 0:
+            entries[t.ORDER, kept] = slot
+            kept += 1
+            continue
+        entries[t.LISTED, slot] = 0
+        if entries[t.ENDED, slot] == 1:
+            _give_back(entries, counts, of, slot)
+    for i in range(counts[of + t.COMES]):
+        slot, place = entries[t.COMING, i], kept
+        while place > 0 and entries[t.ID, entries[t.ORDER, place - 1]] > entries[t.ID, slot]:
+            entries[t.ORDER, place] = entries[t.ORDER, place - 1]
+            place -= 1
+        entries[t.ORDER, place] = slot
+        kept += 1
+    counts[of + t.LISTS] = kept
+    counts[of + t.COMES] = 0
+    for i in range(kept):
+        entries[t.ROW, entries[t.ORDER, i]] = i
+
+
+@inner
+def _borrow(pool: Ints, free: Ints, counts: Ints, length: int) -> int:
+    """Where a piece of the pool begins that has room for `length` numbers."""
+    power = _power(length)
+    start = int(free[power])
+    if start >= 0:
+        free[power] = pool[start]
+        return start
+    start = int(counts[t.POOL_END])
+    counts[t.POOL_END] += 1 << power
+    return start
+
+
+@inner
+def _lend_back(pool: Ints, free: Ints, start: int, length: int) -> None:
+    power = _power(length)
+    pool[start] = free[power]
+    free[power] = start
+
+
+@inner
+def _power(length: int) -> int:
+    """Pieces come in powers of two, so that one given back fits the next."""
+    power = 0
+    while 1 << power < length:
+        power += 1
+    return power
+
+
+# What a policy sees
+
+
+@inner
+def _look(plan: Plan, tables: Tables, seen: Seen, changed: bool) -> None:
+    """Bring what a policy sees up to date; which flows are in flight has `changed`, or only time has passed."""
+    if changed:
+        _put_in_order(tables.runs, tables.counts, t.RUN_COUNTS)
+        _put_in_order(tables.coflows, tables.counts, t.COFLOW_COUNTS)
+        _see_paths(plan, tables, seen)
+    _see_groups(plan, tables, seen)
+    _see_pending(plan, tables, seen)
+    _see_flows(plan, tables, seen)
+
+
+@inner
+def _see_paths(plan: Plan, tables: Tables, seen: Seen) -> None:
+    declared, ints = plan.flows, tables.rows
+    hops = 0
+    for row in range(tables.counts[t.FLOWS]):
+        flow = ints[t.DECLARED, row]
+        seen.path_start[row] = hops
+        for hop in range(declared[t.FLOW_PATH_START, flow], declared[t.FLOW_PATH_START, flow + 1]):
+            seen.path_link[hops] = plan.hops[0, hop]
+            hops += 1
+        seen.flow_ints[0, row] = tables.runs[t.ROW, ints[t.RUN, row]]
+        seen.flow_ints[1, row] = tables.coflows[t.ROW, ints[t.COFLOW, row]]
+    seen.path_start[tables.counts[t.FLOWS]] = hops
+    tables.counts[t.HOPS_SEEN] = hops
+
+
+@inner
+def _see_groups(plan: Plan, tables: Tables, seen: Seen) -> None:
+    jobs, groups, runs, counts = plan.jobs, plan.groups, tables.runs, tables.counts
+    last, found = -1, 0
+    for row in range(tables.counts[t.RUN_COUNTS + t.LISTS]):
+        run = runs[t.ORDER, row]
+        group, reference_s = runs[t.KIND, run], tables.run_floats[t.HEAD_S, run]
+        if reference_s == math.inf:
+            reference_s = tables.run_floats[t.EARLIEST_S, run]
+        job = groups[t.GROUP_JOB, group]
+        if job != last:
+            last = job
+            seen.job_ids[found] = jobs[t.JOB_PLACE, job]
+            seen.job_floats[0, found] = plan.job_floats[0, job]
+            seen.job_floats[1, found] = plan.job_floats[1, job]
+            found += 1
+        seen.group_ints[0, row] = runs[t.ID, run]
+        seen.group_ints[1, row] = found - 1
+        seen.group_floats[0, row] = plan.group_floats[t.WEIGHT, group]
+        seen.group_floats[1, row] = reference_s
+        seen.group_floats[2, row] = tables.run_floats[t.WORST_S, run] - reference_s
+        seen.group_floats[3, row] = plan.group_floats[t.SPAN_S, group]
+        seen.group_floats[4, row] = plan.group_floats[t.ALONE_S, group]
+    counts[t.JOBS_SEEN] = found
+    counts[t.GROUPS_SEEN] = tables.counts[t.RUN_COUNTS + t.LISTS]
+
+
+@inner
+def _see_pending(plan: Plan, tables: Tables, seen: Seen) -> None:
+    groups, runs, pool = plan.groups, tables.runs, tables.pool
+    found = 0
+    for row in range(tables.counts[t.RUN_COUNTS + t.LISTS]):
+        seen.pending_start[row] = found
+        run = runs[t.ORDER, row]
+        if runs[t.UNRELEASED, run] == 0 or len(seen.pending_link) == 0:
+            continue
+        group, pending = runs[t.KIND, run], runs[t.PENDING, run]
+        first = groups[t.GROUP_FIRST_CELL, group]
+        for cell in range(first, groups[t.GROUP_FIRST_CELL, group + 1]):
+            size_bytes = pool[pending + cell - first]
+            if size_bytes > 0:
+                seen.pending_link[found] = plan.cells[0, cell]
+                seen.pending_bytes[found] = float(size_bytes)
+                found += 1
+    seen.pending_start[tables.counts[t.RUN_COUNTS + t.LISTS]] = found
+
+
+@inner
+def _see_flows(plan: Plan, tables: Tables, seen: Seen) -> None:
+    ints, floats, coflows = tables.rows, tables.row_floats, tables.coflows
+    present = tables.counts[t.COFLOW_COUNTS + t.LISTS]
+    seen.coflow_floats[2, :present] = 0.0
+    for row in range(tables.counts[t.FLOWS]):
+        size_bytes = floats[t.SIZE_BYTES, row]
+        sent_bytes = max(floats[t.SENT_BYTES, row], min(size_bytes - floats[t.LEFT_BYTES, row], size_bytes))
+        floats[t.SENT_BYTES, row] = sent_bytes
+        seen.flow_floats[0, row] = max(size_bytes - sent_bytes, 1.0)
+        seen.flow_floats[1, row] = sent_bytes
+        reference_s = seen.group_floats[1, seen.flow_ints[0, row]]
+        seen.flow_floats[2, row] = reference_s + plan.offset_s[ints[t.DECLARED, row]]
+        seen.coflow_floats[2, seen.flow_ints[1, row]] += sent_bytes
+    for row in range(present):
+        coflow = coflows[t.ORDER, row]
+        seen.coflow_ids[row] = coflows[t.ID, coflow]
+        seen.coflow_floats[0, row] = plan.group_floats[t.WEIGHT, plan.parts[t.PART_GROUP, coflows[t.KIND, coflow]]]
+        seen.coflow_floats[1, row] = tables.coflow_floats[t.ARRIVAL_S, coflow]
+        seen.coflow_floats[2, row] += tables.coflow_floats[t.FINISHED_BYTES, coflow]
+    tables.counts[t.COFLOWS_SEEN] = present

@@ -1,0 +1,250 @@
+"""From jobs on a network to the plan of `tables`, in columns from the start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from echelonflow.model.arrays import Floats, Ints
+from echelonflow.model.dag import Compute, Job
+from echelonflow.model.network import Network
+from echelonflow.wire.declare import declarations
+from echelonflow.wire.messages import Declare, FlowDeclaration
+from simulator.columns.tables import (
+    COMPUTE,
+    FLOW,
+    FLOW_GROUP,
+    FLOW_INDEX,
+    GROUP_FIRST_CELL,
+    GROUP_FIRST_PART,
+    GROUP_JOB,
+    LOCAL,
+    Plan,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A plan, and what its declared flows are called."""
+
+    plan: Plan
+    declared: list[tuple[Declare, FlowDeclaration]]
+    capacity_Bps: Floats
+
+
+def asked_of(jobs: Sequence[Job], network: Network) -> Asked:
+    """The plan of `jobs`, whose groups are declared as those of any run."""
+    given = declarations(jobs, ahead=False)
+    declared = [(group, flow) for group in given for flow in group.flows]
+    capacity_Bps = np.array(network.capacity_Bps, np.float64)
+    job_of = {job.name: i for i, job in enumerate(jobs)}
+    group_job = np.array([job_of[group.job] for group in given], np.int64)
+    flow_group = np.repeat(np.arange(len(given)), np.array([len(group.flows) for group in given], np.int64))
+    parts = _parts(given, group_job)
+    path_start, links = _paths(declared, network)
+    size_bytes, index = (
+        np.array([getattr(flow, name) for _, flow in declared], np.int64) for name in ("size_bytes", "index")
+    )
+    offset_s = np.array([flow.offset_s for _, flow in declared], np.float64)
+    flows = _matrix(size_bytes, index, flow_group, parts.of_flow, path_start)
+    cells = _cells(flow_group, size_bytes, path_start, links, capacity_Bps)
+    groups, group_floats = _groups(given, group_job, flows, offset_s, parts, cells)
+    first_step = _before([len(job.dag.steps) for job in jobs])
+    by_part = np.argsort(parts.of_flow, kind="stable")
+    first_in_part = _first(parts.of_flow[by_part], len(parts.group))[:-1]
+    plan = Plan(
+        *_steps(jobs, first_step, group_job[flow_group], index),
+        *_jobs(jobs, first_step, groups, parts),
+        groups=groups,
+        group_floats=group_floats,
+        parts=_matrix(parts.coflow, _of_each(np.minimum, index[by_part], first_in_part), parts.group),
+        cells=_matrix(cells.link, cells.size_bytes),
+        flows=flows,
+        offset_s=offset_s,
+        hops=_matrix(links, cells.of_hop),
+    )
+    for group in given:
+        plan.job_floats[0, job_of[group.job]] = group.compute_s
+    plan.job_floats[1] = _alone_s(group_job, cells, len(jobs), capacity_Bps)
+    return Asked(plan, declared, capacity_Bps)
+
+
+def _paths(flows: Sequence[tuple[Declare, FlowDeclaration]], network: Network) -> tuple[Ints, Ints]:
+    """The links of all flows, and where those of each begin."""
+    numbers: dict[tuple[str, str], int] = {}
+    number = np.array([numbers.setdefault((flow.src_host, flow.dst_host), len(numbers)) for _, flow in flows], np.int64)
+    paths = [network.path(*pair) for pair in numbers]
+    hops = np.array([len(path) for path in paths], np.int64)
+    table = np.full((len(paths), int(hops.max(initial=0))), -1, np.int64)
+    for row, path in zip(table, paths, strict=True):
+        row[: len(path)] = path
+    links = table[number].reshape(-1)
+    return _before(hops[number]), links[links >= 0]
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """What groups bring to links: a cell for each link of each group."""
+
+    group: Ints
+    link: Ints
+    size_bytes: Ints
+    alone_s: Floats
+    """Time that the cell needs if nothing else is on the link."""
+    of_hop: Ints
+    """Which of its group's cells each hop of a flow is."""
+
+
+def _cells(flow_group: Ints, size_bytes: Ints, path_start: Ints, links: Ints, capacity_Bps: Floats) -> _Cells:
+    hop_flow = np.repeat(np.arange(len(flow_group)), np.diff(path_start))
+    cell, volume_bytes, of_hop = _sums(flow_group[hop_flow] * len(capacity_Bps) + links, size_bytes[hop_flow])
+    group, link = np.divmod(cell, len(capacity_Bps))
+    of_hop -= np.searchsorted(group, flow_group[hop_flow])
+    return _Cells(group, link, volume_bytes, volume_bytes / capacity_Bps[link], of_hop)
+
+
+def _groups(
+    given: Sequence[Declare], group_job: Ints, flows: Ints, offset_s: Floats, parts: _Parts, cells: _Cells
+) -> tuple[Ints, Floats]:
+    first_flow, first_cell = _first(flows[FLOW_GROUP, :-1], len(given)), _first(cells.group, len(given))
+    begin = first_flow[:-1]
+    numbers = _matrix(
+        group_job,
+        _of_each(np.minimum, flows[FLOW_INDEX, :-1], begin),
+        np.diff(first_flow),
+        _first(parts.group, len(given)),
+        first_cell,
+    )
+    weight = np.array([group.weight for group in given], np.float64)
+    head_s, span_s = _of_each(np.minimum, offset_s, begin), _of_each(np.maximum, offset_s, begin)
+    return numbers, np.stack((weight, head_s, span_s, _of_each(np.maximum, cells.alone_s, first_cell[:-1])))
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    of_flow: Ints
+    group: Ints
+    coflow: Ints
+    coflow_job: Ints
+    """By Coflow."""
+
+
+def _parts(given: Sequence[Declare], group_job: Ints) -> _Parts:
+    part: list[int] = []
+    part_group: list[int] = []
+    part_coflow: list[int] = []
+    coflows: dict[tuple[int, str], int] = {}
+    for g, (group, job) in enumerate(zip(given, group_job.tolist(), strict=True)):
+        parts: dict[str, int] = {}
+        for flow in group.flows:
+            if flow.coflow not in parts:
+                parts[flow.coflow] = len(part_group)
+                part_group.append(g)
+                part_coflow.append(coflows.setdefault((job, flow.coflow), len(coflows)))
+            part.append(parts[flow.coflow])
+    coflow_job = np.array([job for job, _ in coflows], np.int64)
+    return _Parts(np.array(part, np.int64), np.array(part_group, np.int64), np.array(part_coflow, np.int64), coflow_job)
+
+
+def _steps(jobs: Sequence[Job], first_step: Ints, flow_job: Ints, flow_index: Ints) -> tuple[Ints, Floats, Ints]:
+    """The steps, their durations, and their edges."""
+    kinds, durations, transfers = [], [], []
+    for job, first in zip(jobs, first_step.tolist(), strict=False):
+        computes = np.array([isinstance(step, Compute) for step in job.dag.steps])
+        duration_s = np.zeros(len(computes))
+        duration_s[computes] = [step.duration_s for step in job.dag.computes]
+        kinds.append(np.where(computes, COMPUTE, LOCAL))
+        durations.append(duration_s)
+        transfers.append(first + np.flatnonzero(~computes))
+    kind, flow = np.concatenate(kinds), np.full(int(first_step[-1]), -1)
+    first_transfer = _before([len(each) for each in transfers])
+    step = np.concatenate(transfers)[first_transfer[flow_job] + flow_index]
+    kind[step], flow[step] = FLOW, np.arange(len(step))
+    edges = [job.dag.edges for job in jobs]
+    needs, needs_previous = (
+        np.concatenate([getattr(each, name) for each in edges]) for name in ("needs", "needs_previous")
+    )
+    after_start, after = _joined([(each.after_start, each.after) for each in edges], first_step)
+    next_start, following = _joined([(each.next_start, each.next) for each in edges], first_step)
+    steps = _matrix(kind, flow, needs, needs_previous, after_start, len(after) + next_start)
+    return steps, np.concatenate(durations), np.concatenate((after, following))
+
+
+def _jobs(jobs: Sequence[Job], first_step: Ints, groups: Ints, parts: _Parts) -> tuple[Ints, Floats, Ints]:
+    """The jobs, with room for what they compute and how long they take alone; and steps that can be the first."""
+    iterations = np.array([job.iterations for job in jobs], np.int64)
+    first_group = _first(groups[GROUP_JOB, :-1], len(jobs))
+    first_part, first_coflow = groups[GROUP_FIRST_PART][first_group], _first(parts.coflow_job, len(jobs))
+    ready = [np.flatnonzero(job.dag.edges.needs == 0) for job in jobs]
+    once = [job.dag.edges.needs_previous[places] > 0 for job, places in zip(jobs, ready, strict=True)]
+    starts = [places + first for places, first in zip(ready, first_step.tolist(), strict=False)]
+    with_flows = np.diff(first_group) > 0
+    place = np.zeros(len(jobs), np.int64)
+    names = [job.name for job, some in zip(jobs, with_flows.tolist(), strict=True) if some]
+    place[with_flows] = np.argsort(np.argsort(np.array(names, object), kind="stable"), kind="stable")
+    piece = [1 << (length - 1).bit_length() for length in np.diff(groups[GROUP_FIRST_CELL]).tolist()]
+    pieces = [piece[a:b] for a, b in zip(first_group.tolist(), first_group[1:].tolist(), strict=False)]
+    first = (first_step, first_group, first_part, first_coflow)
+    columns = _matrix(
+        iterations,
+        place,
+        np.array([max(each, default=0) for each in pieces]),
+        np.array([sum(each) for each in pieces]),
+        *first,
+        *(_before(np.diff(each) * iterations) for each in first),
+        _before([len(places) for places in ready]),
+    )
+    return columns, np.zeros((2, len(jobs))), np.stack((np.concatenate(starts), np.concatenate(once)))
+
+
+def _alone_s(group_job: Ints, cells: _Cells, jobs: int, capacity_Bps: Floats) -> Floats:
+    """Seconds that the bytes of one iteration of each job need at its slowest link, alone."""
+    key, size_bytes, _ = _sums(group_job[cells.group] * len(capacity_Bps) + cells.link, cells.size_bytes)
+    job, link = np.divmod(key, len(capacity_Bps))
+    alone_s: Floats = np.zeros(jobs)
+    np.maximum.at(alone_s, job, size_bytes / capacity_Bps[link])
+    return alone_s
+
+
+def _matrix(*columns: Ints) -> Ints:
+    """Columns as rows of a matrix, as long as the longest; zeros fill it up."""
+    found = np.zeros((len(columns), max(map(len, columns))), np.int64)
+    for row, column in zip(found, columns, strict=True):
+        row[: len(column)] = column
+    return found
+
+
+def _sums(key: Ints, value: Ints) -> tuple[Ints, Ints, Ints]:
+    """The different keys, ascending, the sum of the values of each, and which of them each is."""
+    keys, which = np.unique(key, return_inverse=True)
+    sums = np.zeros(len(keys), np.int64)
+    np.add.at(sums, which, value)
+    return keys, sums, which.astype(np.int64)
+
+
+def _of_each(what: np.ufunc, values: np.ndarray, first: Ints) -> np.ndarray:
+    """The least or the largest of the values from each `first` to the next."""
+    found: np.ndarray = what.reduceat(values, first) if len(first) else values[:0]
+    return found
+
+
+def _before(counts: Sequence[int] | Ints) -> Ints:
+    """How many there are before each, and in all."""
+    start = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=start[1:])
+    return start
+
+
+def _first(of: Ints, rows: int) -> Ints:
+    """Where in `of`, which does not fall, each of so many rows begins; and its length."""
+    return np.searchsorted(of, np.arange(rows + 1)).astype(np.int64)
+
+
+def _joined(rows: Sequence[tuple[Ints, Ints]], first: Ints) -> tuple[Ints, Ints]:
+    """Compressed rows one after the other; the values of each are counted from its `first` on."""
+    before = _before([len(values) for _, values in rows])
+    starts = [start[:-1] + at for (start, _), at in zip(rows, before.tolist(), strict=False)]
+    values = [each + at for (_, each), at in zip(rows, first.tolist(), strict=False)]
+    return np.concatenate([*starts, before[-1:]]), np.concatenate(values)
