@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -21,16 +21,16 @@ from echelonflow.model.units import format_duration, format_size
 from traffic.workloads.formats import Report
 from traffic.workloads.formats._account import Amount
 
-FOLDERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
-    "aicb": ("simai", {"ranks": 16, "empty": "drop"}),
-    "astra-sim": ("astra-sim", {"ranks": 16, "empty": "drop"}),
-    "chakra": ("chakra", {"empty": "drop"}),
-    "coflow-benchmark": ("coflow-benchmark", {"coflows": 100}),
-    "kineto": ("kineto", {"step": "all", "empty": "drop"}),
-    "pipedream": ("pipedream", {"stages": 4}),
-    "sincronia": ("sincronia", {}),
+FOLDERS: Final[Mapping[str, tuple[str, tuple[Mapping[str, Any], ...]]]] = {
+    "aicb": ("simai", ({"empty": "drop"}, {"ranks": 16, "empty": "drop"}, {"ranks": 32, "empty": "drop"})),
+    "astra-sim": ("astra-sim", ({"ranks": 16, "empty": "drop"}, {"ranks": 16, "model_parallel": 4, "empty": "drop"})),
+    "chakra": ("chakra", ({"empty": "drop"},)),
+    "coflow-benchmark": ("coflow-benchmark", ({"coflows": 100},)),
+    "kineto": ("kineto", ({"step": "all", "empty": "drop"},)),
+    "pipedream": ("pipedream", ({"stages": 4}, {"paradigm": "data-parallel", "ranks": 4})),
+    "sincronia": ("sincronia", ({},)),
 }
-"""By folder, the format of what is in it, and the options that its files leave open."""
+"""By folder, the format of what is in it, and options that its files leave open: the first with which there is a job."""
 _NO_TRACE: Final = ("README",)
 _RANK: Final = re.compile(r"(?<=rank)\d+|(?<=\.)\d+(?=\.et)")
 """What tells the files of one trace apart."""
@@ -53,11 +53,11 @@ def run(repeat: int, say: Say) -> list[Figure]:
     place = Path(os.environ.get(_traces.VARIABLE, _traces.PLACE))
     say(f"files in {place}, each imported once (not {repeat} times: it would come out the same)")
     figures = []
-    for folder, (name, options) in FOLDERS.items():
+    for folder, (name, choices) in FOLDERS.items():
         if not (place / folder).is_dir():
             say(f"{folder} left out: it is not in {place}; set {_traces.VARIABLE} to a folder that has it")
             continue
-        tried = [attempt(name, title, files, options) for title, files in traces_in(place / folder)]
+        tried = [attempt(name, title, files, choices) for title, files in traces_in(place / folder)]
         for each in tried:
             for line in account_of(each):
                 say(f"{folder}: {line}")
@@ -74,16 +74,23 @@ def traces_in(folder: Path) -> Iterator[tuple[str, list[Path]]]:
     yield from found.items()
 
 
-def attempt(name: str, title: str, files: list[Path], options: Mapping[str, Any]) -> Tried:
-    """Import `files` of format `name`; one file of a trace of several ranks stands for all of them."""
+def attempt(name: str, title: str, files: list[Path], choices: Sequence[Mapping[str, Any]]) -> Tried:
+    """Import `files` of format `name` by the first of `choices` that there is a job with.
+
+    One file of a profiler's trace stands for all ranks.
+    """
     alone = {"symmetric": True} if name == "kineto" and len(files) == 1 else {}
-    try:
-        report = import_files(name, files, {**options, **alone}).report
-    except InputError as error:
-        return Tried(title, len(files), None, refused=str(error).replace(f"{files[0].parent}/", ""))
-    except RunError as error:
-        return Tried(title, len(files), None, lost=str(error))
-    return Tried(title, len(files), report)
+    refused = ""
+    for options in choices:
+        try:
+            report = import_files(name, files, {**options, **alone}).report
+        except InputError as error:
+            refused = str(error).replace(f"{files[0].parent}/", "")
+        except RunError as error:
+            return Tried(title, len(files), None, lost=str(error))
+        else:
+            return Tried(title, len(files), report)
+    return Tried(title, len(files), None, refused=refused)
 
 
 def account_of(tried: Tried) -> list[str]:

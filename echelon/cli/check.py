@@ -50,11 +50,13 @@ def _described(experiment: Experiment) -> Iterator[str]:
     rates = sorted({link.rate_bps for link in network.links})
     speed = " to ".join(dict.fromkeys((format_rate(rates[0]), format_rate(rates[-1]))))
     yield f"network    {network.name}: {len(network.hosts)} hosts, {len(network.cables)} cables of {speed}"
+    imported = {note.job: note.imported for note in experiment.notes}
     for job in experiment.jobs:
         flows = job.dag.transfers
         size = format_size(sum(flow.size_bytes for flow in flows))
         work = f"{len(job.dag.computes)} computations, {len(flows)} flows of {size} together"
         yield f"job        {job.name}: {job.dag.ranks} ranks, {_number(job.iterations, 'iteration')} of {work}"
+        yield from (f"           {line}" for line in imported.get(job.name, ()))
         if job.discipline is not None:
             tasks = _number(len(job.discipline.tasks), "task")
             yield f"           {job.discipline.scheduler} puts what it sends in order: {tasks} of all ranks together"

@@ -84,8 +84,10 @@ class Display:
         for note in self._experiment.notes:
             for warning in note.warnings:
                 self._say(f"warning: job {note.job}: {warning}")
-            for fact in note.facts if self._verbose else ():
+            for fact in (*note.imported, *note.facts) if self._verbose else ():
                 self._say(f"job {note.job}: {fact}")
+            for lost in note.dropped if not self._verbose else ():
+                self._say(f"job {note.job}: dropped {lost}")
         return self
 
     def __exit__(

@@ -20,6 +20,7 @@ from echelonflow.options import bind, options_of
 from echelonflow.records.manifest import JobNotes
 from echelonflow.spelling import shown, unknown
 from traffic.workloads import job_schedulers, paradigms, profile, scaling
+from traffic.workloads.formats import Report
 
 Made = TypeVar("Made")
 _MOST_SIZES = 12
@@ -46,8 +47,8 @@ def build_job(spec: JobSpec, link_Bps: float, folder: Path, stretch: float = 1.0
     `link_Bps` is the payload rate of the network's slowest link, bytes/s: what "of link" refers to. Files that are
     imported are named relative to `folder`. Time is `stretch` times as long as `spec` says.
     """
-    account: tuple[str, ...] = ()
     discipline: Discipline | None = None
+    report: Report | None = None
     time, bandwidth = (spec.scaling.time, spec.scaling.bandwidth) if spec.scaling else (1.0, 1.0)
     if spec.import_ is not None:
         beside = [
@@ -59,10 +60,9 @@ def build_job(spec: JobSpec, link_Bps: float, folder: Path, stretch: float = 1.0
             raise InputError("\n".join(f"{key}: does not go with an import" for key in beside))
         entry = spec.import_
         imported = about("import", lambda: import_job(entry, folder))
-        dag, account = imported.dag, tuple(imported.report.lines())
+        dag, report = imported.dag, imported.report
     elif spec.scheduler is not None:
         dag, discipline = bound_scheduler(spec, spec.scheduler, link_Bps, link_Bps * bandwidth).job()
-        account = (_in_words(discipline),)
     else:
         dag = bound_paradigm(spec, link_Bps).dag()
     original = dag
@@ -72,7 +72,10 @@ def build_job(spec: JobSpec, link_Bps: float, folder: Path, stretch: float = 1.0
         if discipline is not None:
             discipline = scaling.scale_discipline(discipline, bandwidth=bandwidth, time=time)
     found = scaling.describe(original, dag, bandwidth=bandwidth, time=time, payload_Bps=link_Bps)
-    return BuiltJob(dag, discipline, JobNotes(spec.name, (*account, *found.facts), tuple(found.warnings)))
+    order = () if discipline is None else (_in_words(discipline),)
+    imported_lines, dropped = ((), ()) if report is None else (tuple(report.lines()), report.dropped)
+    notes = JobNotes(spec.name, (*order, *found.facts), tuple(found.warnings), imported_lines, dropped)
+    return BuiltJob(dag, discipline, notes)
 
 
 def _in_words(discipline: Discipline) -> str:

@@ -28,6 +28,10 @@ class JobNotes(msgspec.Struct, frozen=True):
     job: str
     facts: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    imported: tuple[str, ...] = ()
+    """Of a job from other people's files: what was read, dropped and assumed, and the account, as lines of text."""
+    dropped: tuple[str, ...] = ()
+    """What of that is not in the job."""
 
 
 class TraceFacts(msgspec.Struct, frozen=True):

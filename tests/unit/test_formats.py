@@ -245,6 +245,18 @@ def test_the_command_converts_says_what_it_did_and_refuses_what_it_cannot(tmp_pa
     assert sorted(p.name for p in tmp_path.iterdir()) == ["g.txt", "job.json"]
 
 
+def test_commands_that_import_for_an_experiment_say_what_became_of_the_files(tmp_path, echelon):
+    write(tmp_path, "g.txt", PIPEDREAM)
+    job = {"name": "x", "import": {"format": "pipedream", "files": ["g.txt"], "stages": 2}}
+    experiment = write(tmp_path, "e.yaml", json.dumps({**EXPERIMENT, "jobs": [job]}))
+    done = echelon("check", experiment)
+    assert re.search(r"^ +account +bytes +computation +collectives  and messages$", done.stdout, re.MULTILINE)
+    assert re.search(r"^ +0 +0 +0  without a cause$", done.stdout, re.MULTILINE)
+    done = echelon("run", experiment, "--backend", "fluid", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "job x: dropped parameters of layers: stages do not send them" in done.stderr
+
+
 def test_a_place_that_cannot_be_written_to_leaves_nothing(tmp_path):
     dag = formats.read("chakra", chakra_ring(tmp_path), {}).dag
     (tmp_path / "x.1.et").mkdir()
@@ -267,8 +279,8 @@ def test_an_experiment_names_files_directly(tmp_path):
     job = {"name": "x", "import": {"format": "pipedream", "files": ["g.txt"], "stages": 2}, "iterations": 2}
     found = experiments_schema.check({**EXPERIMENT, "jobs": [job]}, tmp_path / "e.yaml")
     assert found.jobs[0].dag.ranks == 2
-    assert any("loading data" in fact for fact in found.notes[0].facts)
-    assert any("without a cause" in fact for fact in found.notes[0].facts)
+    assert any("loading data" in line for line in found.notes[0].dropped)
+    assert found.notes[0].imported[-1].endswith("without a cause")
     starred = {**job, "import": {**job["import"], "files": ["*.txt"]}, "scaling": {"bandwidth": 2, "time": 4}}
     scaled = experiments_schema.check({**EXPERIMENT, "jobs": [starred]}, tmp_path / "e.yaml")
     assert scaled.jobs[0].dag.transfers[0].size_bytes == 2 * found.jobs[0].dag.transfers[0].size_bytes

@@ -137,18 +137,19 @@ def test_what_is_not_on_the_network_is_passed_on_and_said(tmp_path):
     assert iteration_times_without_network(kept, 1)[0] == pytest.approx(70e-6)
 
 
+def by_control(node, *ids):
+    """`node`, which waits for others by control too."""
+    node.after += ids
+    node.control |= set(ids)
+    return node
+
+
 def test_control_dependencies_that_lead_nowhere_are_let_go_and_counted(tmp_path):
     """Converters of PyTorch's traces leave such ones; Chakra's feeder resolves data dependencies alone."""
-
-    def by_control(node, *ids):
-        node.after += ids
-        node.control |= set(ids)
-        return node
-
-    nodes = [comp(1), by_control(comp(2, 1), 77, 78), by_control(coll(3), 2, 79), comp(4, 3)]
+    nodes = [comp(1), by_control(comp(2, 1), 2, 77, 78), by_control(coll(3), 2, 79), comp(4, 3)]
     files = [chakra_file(tmp_path, rank, nodes) for rank in range(2)]
     found = read(files)
-    words = "6 control dependencies on nodes that are not in the file: let go, as Chakra's feeder does"
+    words = "8 control dependencies on nodes that are not in the file, or on the node itself: let go"
     assert found.report.dropped == (words,)
     whole = [comp(1), comp(2, 1), by_control(coll(3), 2), comp(4, 3)]
     assert found.dag == read([chakra_file(tmp_path, rank, whole) for rank in range(2)]).dag
@@ -157,6 +158,24 @@ def test_control_dependencies_that_lead_nowhere_are_let_go_and_counted(tmp_path)
     both[0].control = set()
     with pytest.raises(InputError, match="waits for node 77, which is not in the file"):
         read([chakra_file(tmp_path, rank, both) for rank in range(2)])
+
+
+def test_data_alone_is_followed_if_asked(tmp_path):
+    cycle = [by_control(comp(1), 3), comp(2, 1), comp(3, 2)]
+    path = chakra_file(tmp_path, 0, cycle)
+    with pytest.raises(InputError, match="cycle"):
+        read([path])
+    found = read([path], control="drop")
+    assert found.report.dropped == ("1 control dependencies: data dependencies are followed alone (control)",)
+    assert iteration_times_without_network(found.dag, 1)[0] == pytest.approx(30e-6)
+
+
+def test_calls_on_the_cpu_that_start_a_collective_are_none(tmp_path):
+    call = Node(2, "c10d::allreduce_", messages.COMM_COLL, [1], 7, {"is_cpu_op": True})
+    files = [chakra_file(tmp_path, rank, [comp(1), call, coll(3, 2)]) for rank in range(2)]
+    found = read(files)
+    assert found.report.balance.job == Amount(2 * 4096, pytest.approx(20e-6), 1)
+    assert any("1" not in words and "on the CPU" in words for words in found.report.dropped)
 
 
 def test_collectives_of_one_rank_are_reported(tmp_path):
