@@ -35,21 +35,34 @@ class Header(msgspec.Struct, frozen=True):
 class Document(Generic[Record]):
     """A JSON file that holds one record of type `kind`.
 
-    `upgrades` maps an older version to the function that makes its data those of the version after it.
+    `upgrades` maps an older version to the function that makes its data those of the version after it. One that is
+    `compact` has no line breaks: where it is mostly numbers, there would be one behind each.
     """
 
     def __init__(
-        self, schema: str, version: int, kind: type[Record], upgrades: Mapping[int, Upgrade] | None = None
+        self,
+        schema: str,
+        version: int,
+        kind: type[Record],
+        upgrades: Mapping[int, Upgrade] | None = None,
+        *,
+        compact: bool = False,
     ) -> None:
         self.schema = schema
         self.version = version
         self._kind = kind
         self._upgrades = dict(upgrades or {})
+        self._compact = compact
+        self._fields: tuple[str, ...] = getattr(kind, "__struct_fields__", ())
 
     def write(self, path: Path, record: Record) -> None:
         """Write `record` to `path`, whole or not at all (StorageError)."""
-        body = {"schema": self.schema, "version": self.version, **builtins(record)}
-        write_whole(path, msgspec.json.format(msgspec.json.encode(body), indent=1) + b"\n", durable=True)
+        header = {"schema": self.schema, "version": self.version}
+        if self._compact:  # and large: nothing of it is copied
+            text = msgspec.json.encode({**header, **{name: getattr(record, name) for name in self._fields}})
+        else:
+            text = msgspec.json.format(msgspec.json.encode({**header, **builtins(record)}), indent=1)
+        write_whole(path, text + b"\n", durable=True)
 
     def read(self, path: Path) -> Record:
         """The record in `path`; InputError, naming the file, where there is none or it cannot be read here."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from echelonflow.errors import InputError
-from echelonflow.files import write_whole
+from echelonflow.files import writing
 from echelonflow.records.run_record import RunRecord
 from results.analysis.analysed_run import AnalysedRun, emulated_runs, simulated_runs
 from results.analysis.coflows import coflow_results, judge_trace, load_trace_runs, write_coflows
@@ -17,7 +17,7 @@ from results.analysis.context import Context, open_folder
 from results.analysis.figures import job_figures
 from results.analysis.paired import Comparison, compare
 from results.analysis.rows import FlowRow, GroupRow, IterationRow
-from results.analysis.shown import ShownRun
+from results.analysis.shown import Pictures, ShownRun
 from results.analysis.summary import RunResult, Summary, lacking, policy_results, write_summary
 from results.analysis.verdict import judge_completeness
 from results.report.html import write_report
@@ -26,11 +26,11 @@ from results.report.timeline import write_timeline
 __all__ = ["Reading", "Summary", "analyse", "read"]
 
 
-def analyse(root: Path, predictions: Mapping[str, RunRecord] | None = None, *, pictures: bool = True) -> Summary:
+def analyse(root: Path, predictions: Mapping[str, RunRecord] | None = None, *, pictures: Pictures = "few") -> Summary:
     """Analyse the run folder `root` and write all that is derived from its raw records.
 
     `predictions` are fluid runs by policy; they are kept in prediction.json, which is read where none are given.
-    Without `pictures` nothing is drawn, for who needs the numbers only. Doing it again gives the same. Raises
+    `pictures` says what is drawn; nothing for who needs the numbers only. Doing it again gives the same. Raises
     InputError where `root` is not a run folder. What it holds and cannot be read, and a run that failed or is
     incomplete, are no errors but a verdict.
     """
@@ -51,15 +51,15 @@ class Reading:
     runs: Sequence[AnalysedRun]
     summary: Summary
 
-    def write(self, *, pictures: bool = True) -> Summary:
+    def write(self, *, pictures: Pictures = "few") -> Summary:
         """Write all that is derived, as `analyse` does; returns what was found."""
         root = self.folder.root
         _remove_pictures(root)
         _write_tables(self.folder, self.runs)
         shown = _shown(self.folder, self.runs, self.summary)
-        write_timeline(root / "timeline.json", shown)
-        if pictures:
-            _draw(self.folder, shown, self.summary)
+        write_timeline(root / "timeline.json", shown, whole=pictures == "all")
+        if pictures != "none":
+            _draw(self.folder, shown, self.summary, whole=pictures == "all")
         _write_findings(self.folder, self.summary)
         return self.summary
 
@@ -84,7 +84,7 @@ def _write_findings(folder: Context, summary: Summary) -> None:
     write_report(folder.files, folder.manifest, folder.calibration, summary)
 
 
-def _analyse_trace(folder: Context, *, pictures: bool) -> Summary:
+def _analyse_trace(folder: Context, *, pictures: Pictures) -> Summary:
     """What the runs of a trace of Coflows show: coflows.csv, the distribution's picture, the figures."""
     reasons = _of_all(folder)
     try:
@@ -94,12 +94,12 @@ def _analyse_trace(folder: Context, *, pictures: bool) -> Summary:
         reasons.append(f"cannot be read: {error}")
     reasons += judge_trace(runs, folder.manifest) if runs else []
     write_coflows(folder.root / "coflows.csv", runs)
-    if pictures and runs:
+    if pictures != "none" and runs:
         from results.pictures.coflow_plots import draw_completion
 
         figures = folder.root / "figures"
         figures.mkdir(exist_ok=True)
-        draw_completion(figures / "completion.png", runs)
+        draw_completion(figures / "completion.png", runs, whole=pictures == "all")
     return Summary(
         name=folder.manifest.name,
         backend=folder.manifest.backend,
@@ -164,15 +164,14 @@ def _of_all(folder: Context) -> list[str]:
 
 def _write_tables(folder: Context, runs: Sequence[AnalysedRun]) -> None:
     """The CSV tables and decisions.jsonl of all runs, the invalid ones too (summary.json says which)."""
-    write_csv(folder.root / "iterations.csv", IterationRow, [row for run in runs for row in run.rows.iterations])
-    write_csv(folder.root / "groups.csv", GroupRow, [row for run in runs for row in run.rows.groups])
-    write_csv(folder.root / "flows.csv", FlowRow, [row for run in runs for row in run.rows.flows])
-    decisions = [
-        json.dumps({"policy": run.record.policy, "repeat": run.record.repeat, **to_json(decision)}) + "\n"
-        for run in runs
-        for decision in run.record.decisions
-    ]
-    write_whole(folder.root / "decisions.jsonl", "".join(decisions))
+    write_csv(folder.root / "iterations.csv", IterationRow, *(run.rows.iterations for run in runs))
+    write_csv(folder.root / "groups.csv", GroupRow, *(run.rows.groups for run in runs))
+    write_csv(folder.root / "flows.csv", FlowRow, *(run.rows.flows for run in runs))
+    with writing(folder.root / "decisions.jsonl") as file:
+        for run in runs:
+            for decision in run.record.decisions:
+                line = {"policy": run.record.policy, "repeat": run.record.repeat, **to_json(decision)}
+                file.write(json.dumps(line).encode() + b"\n")
 
 
 def _shown(folder: Context, runs: Sequence[AnalysedRun], summary: Summary) -> list[ShownRun]:
@@ -205,16 +204,16 @@ def _remove_pictures(root: Path) -> None:
             (root / "figures" / f"{name}{suffix}").unlink(missing_ok=True)
 
 
-def _draw(folder: Context, shown: Sequence[ShownRun], summary: Summary) -> None:
-    """All pictures that there are numbers for."""
+def _draw(folder: Context, shown: Sequence[ShownRun], summary: Summary, *, whole: bool) -> None:
+    """All pictures that there are numbers for: the `whole` of it, or as much as can be read."""
     from results.pictures.budget_plots import draw_budgets
     from results.pictures.gantt import draw_gantt
     from results.pictures.plots import draw_tardiness, draw_throughput, draw_times
 
     figures = folder.root / "figures"
     figures.mkdir(exist_ok=True)
-    draw_gantt(figures / "gantt.png", shown)
-    draw_times(figures / "times.png", summary)
+    draw_gantt(figures / "gantt.png", shown, whole=whole)
+    draw_times(figures / "times.png", summary, whole=whole)
     draw_budgets(figures / "budget.png", summary)
-    draw_tardiness(figures / "tardiness.png", shown, folder.jobs)
+    draw_tardiness(figures / "tardiness.png", shown, folder.jobs, whole=whole)
     draw_throughput(figures / "throughput.png", shown)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from echelonflow.errors import RunError
 from echelonflow.job_scheduling.gate import Gate
+from echelonflow.model.iterations import ends_s, mean_duration_s
 from echelonflow.model.one_of_each import Crossings, OneOfEach
 from echelonflow.model.progress import JobProgress, StepKey
 from simulator.flows import simultaneous_s
@@ -28,20 +29,17 @@ class AloneRun:
     """When the iterations of the job ended, in seconds from its start."""
 
     ends_s: tuple[float, ...]
-    """By iteration: when the last of its computations ended."""
+    """By iteration: when it had ended (`echelonflow.model.iterations`)."""
     backward_ends_s: tuple[float, ...]
     """By iteration: when its last backward pass ended, or its last computation where none is called that."""
     flows: int
     """How many of the followed flows there were, all iterations together."""
 
     def iteration_s(self, skip: int = 1) -> float:
-        """Mean time from one end of the backward pass to the next, without the first `skip` iterations."""
-        counted = len(self.backward_ends_s) - skip
-        if skip < 1 or counted < 1:
-            raise RunError(
-                f"{len(self.backward_ends_s)} iterations of which {skip} are left out; 1 to all but one can be"
-            )
-        return (self.backward_ends_s[-1] - self.backward_ends_s[skip - 1]) / counted
+        """Mean duration of iterations, without the first `skip`."""
+        if not 0 <= skip < len(self.ends_s):
+            raise RunError(f"{len(self.ends_s)} iterations of which {skip} are left out; 0 to all but one can be")
+        return mean_duration_s(self.ends_s, skip=skip)
 
 
 def simulate_alone(one: OneOfEach, *, latency_s: float = 0.0) -> AloneRun:
@@ -66,7 +64,8 @@ class _Run:
             self._duration_s
         )
         self._size_bytes = {t.name: float(t.size_bytes) for t in job.dag.transfers}
-        self._ends_s = [0.0] * job.iterations
+        self._last_s = [0.0] * job.iterations
+        """By iteration: when the last of its steps so far ended."""
         self._backward_ends_s = [0.0] * job.iterations
         self._calendar: list[tuple[float, int, StepKey]] = []
         """Heap of (when, sequence number, step): computations that end, and flows whose first byte moves."""
@@ -79,10 +78,11 @@ class _Run:
             self._event(now_s)
         if not self._progress.done:
             raise RunError(f"simulation ended but job {self._job.name} still waits: its DAG never lets it go on")
-        return AloneRun(tuple(self._ends_s), tuple(self._backward_ends_s), self._flows)
+        return AloneRun(tuple(ends_s(self._last_s)), tuple(self._backward_ends_s), self._flows)
 
     def _event(self, now_s: float) -> None:
         for iteration, name in self._sharing.ended(now_s):
+            self._last_s[iteration] = max(self._last_s[iteration], now_s)
             self._begin(self._progress.finish(iteration, name), now_s)  # what becomes ready is told before what ended
             self._release(self._gate.ended(iteration, name), now_s)
         while self._calendar and self._calendar[0][0] <= now_s:
@@ -94,7 +94,7 @@ class _Run:
 
     def _end_compute(self, key: StepKey, now_s: float) -> None:
         iteration, name = key
-        self._ends_s[iteration] = max(self._ends_s[iteration], now_s)
+        self._last_s[iteration] = max(self._last_s[iteration], now_s)
         if name in self._backward:
             self._backward_ends_s[iteration] = max(self._backward_ends_s[iteration], now_s)
         self._begin(self._progress.finish(iteration, name), now_s)

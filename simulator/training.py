@@ -18,7 +18,8 @@ from echelonflow.model.flow_key import FlowKey
 from echelonflow.model.measured import Measured
 from echelonflow.model.network import Network
 from echelonflow.model.progress import JobProgress, StepKey
-from echelonflow.records.run_record import ComputeRecord, FlowRecord, RunRecord
+from echelonflow.records.run_columns import ComputeColumns, ComputeStep, FlowColumns, FlowStep
+from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling.ahead import Candidates
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.scheduling.state import SchedulerState
@@ -28,6 +29,8 @@ from simulator.engine import waits_for_ever
 from simulator.flows import Flows
 
 _FIRST_ROWS = 64
+StepName = tuple[str, str]
+"""(job, step)."""
 _BEGIN: StepKey = (0, "")
 """In the calendar: the job starts."""
 
@@ -61,6 +64,8 @@ class _Step:
     """Declaration, group and group's kind of a transfer over the network."""
     ends: tuple[int, ...] = ()
     """The ranks that a transfer goes from and to."""
+    place: int = 0
+    """Of a computation or a flow over the network among those of the run's record."""
 
 
 class TrainingJobs:
@@ -96,7 +101,6 @@ class TrainingJobs:
         """What lets a job's transfers go; None: they go as soon as they are ready."""
         self._held_since_s: dict[tuple[int, StepKey], float] = {}
         self._state = SchedulerState(network)
-        self._record = record
         self._late_s = late_s
         self._draw = random.Random(record.repeat)
         declared: dict[tuple[str, str], tuple[FlowDeclaration, str, str]] = {}
@@ -104,7 +108,11 @@ class TrainingJobs:
             self._state.declare(group)
             self.candidates.declare(group)
             declared.update({(group.job, flow.flow): (flow, group.group, group.kind) for flow in group.flows})
-        self._steps = [{step.name: _step(job, step, declared) for step in job.dag.steps} for job in jobs]
+        computes, flows = _recorded_computes(jobs), _recorded_flows(declared)
+        self._computes, self._flows_ended = ComputeColumns(tuple(computes.values())), FlowColumns(tuple(flows.values()))
+        record.computes, record.flows = self._computes, self._flows_ended
+        places = {key: place for steps in (computes, flows) for place, key in enumerate(steps)}
+        self._steps = [{step.name: _step(job, step, declared, places) for step in job.dag.steps} for job in jobs]
         self._calendar: list[tuple[float, int, int, StepKey | _Ready | _Noticed, float]] = []
         """Heap of (end, sequence number, job, step, start): computations under way, and what is noticed when."""
         self._sequence = 0
@@ -139,14 +147,9 @@ class TrainingJobs:
             i, key, release_s, ready_s = self._in_flight.pop(h)
             self._state.finish(key, now_s)
             self._note_when_noticed(i, key, now_s)
-            job, iteration, name = key
-            d, group, kind = self._flow(i, name)
-            self._record.flows.append(
-                FlowRecord(
-                    job, iteration, name, group, kind, d.coflow, d.src_host, d.dst_host, d.src_port, d.dst_port,
-                    d.size_bytes, d.offset_s, release_s, start, now_s, d.size_bytes, d.size_bytes, ready_s=ready_s,
-                )
-            )  # fmt: skip
+            _, iteration, name = key
+            held_s = math.nan if ready_s is None else ready_s
+            self._flows_ended.append(self._steps[i][name].place, iteration, release_s, start, now_s, held_s)
             self._begin(i, self._progress[i].finish(iteration, name), now_s)
             self._tell_gate(i, key, now_s)
 
@@ -220,11 +223,8 @@ class TrainingJobs:
             self._release(i, (job.name, iteration, name), step.flow[0].size_bytes, now_s)
             return
         if step.compute is not None:
-            kind, rank, host = step.compute
             late_s = self._measured.late_s.get((job.name, iteration, name), 0.0)
-            self._record.computes.append(
-                ComputeRecord(job.name, iteration, name, kind, rank, host, start_s, now_s + late_s, late_s)
-            )
+            self._computes.append(step.place, iteration, start_s, now_s + late_s, late_s)
         self._begin(i, progress.finish(iteration, name), now_s)
         if step.compute is None:
             self._tell_gate(i, (job.name, iteration, name), now_s)
@@ -325,12 +325,37 @@ class TrainingJobs:
         self._handles += 1
 
 
-def _step(job: Job, step: Step, declared: Mapping[tuple[str, str], tuple[FlowDeclaration, str, str]]) -> _Step:
+def _recorded_computes(jobs: Sequence[Job]) -> dict[StepName, ComputeStep]:
+    return {
+        (job.name, step.name): ComputeStep(job.name, step.name, step.kind, step.rank, job.placement[step.rank])
+        for job in jobs
+        for step in job.dag.computes
+    }
+
+
+def _recorded_flows(declared: Mapping[StepName, tuple[FlowDeclaration, str, str]]) -> dict[StepName, FlowStep]:
+    return {
+        (job, name): FlowStep(
+            job, name, group, kind, d.coflow, d.src_host, d.dst_host, d.src_port, d.dst_port, d.size_bytes, d.offset_s
+        )
+        for (job, name), (d, group, kind) in declared.items()
+    }
+
+
+def _step(
+    job: Job,
+    step: Step,
+    declared: Mapping[StepName, tuple[FlowDeclaration, str, str]],
+    places: Mapping[StepName, int],
+) -> _Step:
+    key = (job.name, step.name)
     if isinstance(step, Compute):
         host = job.placement[step.rank]
-        return _Step(host, step.duration_s, (step.kind, step.rank, host), None)
-    flow = declared.get((job.name, step.name))  # one within a host is not declared
-    return _Step(job.placement[step.src_rank], 0.0, None, flow, (step.src_rank, step.dst_rank))
+        return _Step(host, step.duration_s, (step.kind, step.rank, host), None, (), places[key])
+    # One within a host is not declared.
+    return _Step(
+        job.placement[step.src_rank], 0.0, None, declared.get(key), (step.src_rank, step.dst_rank), places.get(key, 0)
+    )
 
 
 def _set(column: Ints, row: int, value: int) -> Ints:

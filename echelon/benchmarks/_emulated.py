@@ -14,6 +14,7 @@ from echelon.running import runner
 from echelon.running.attempts import extra
 from echelonflow.errors import EXIT_FAILED, EXIT_INTERRUPTED, RunError
 from echelonflow.records.progress import Progress, Report, Running
+from results.analysis.shown import Pictures
 from results.analysis.summary import Summary
 from results.analysis.valid_rows import rows, valid_runs
 
@@ -39,7 +40,13 @@ def new_folder() -> Path:
 
 
 def carry_out(
-    experiment: Experiment, root: Path, say: Say, hear: Report | None = None, *, again: int = 0, pictures: bool = True
+    experiment: Experiment,
+    root: Path,
+    say: Say,
+    hear: Report | None = None,
+    *,
+    again: int = 0,
+    pictures: Pictures = "few",
 ) -> tuple[int, Summary]:
     """Run `experiment` on the emulated network into `root`; exit code, and what came out of it.
 

@@ -84,7 +84,7 @@ def measured(paths: Sequence[Path], folder: Path, turns: int, say: Say, execute:
 
     It is said beforehand how long all of it takes, by fluid simulation.
     """
-    execute = execute or functools.partial(carry_out, again=1, pictures=False)
+    execute = execute or functools.partial(carry_out, again=1, pictures="none")
     of_turn_s = sum(expected_s(path) for path in paths)
     say(f"{turns} turns of {len(paths)} experiments take about {turns * of_turn_s / 60:.0f} min, less what is there")
     found: list[Turn] = []

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import TypeVar
 
 from echelon.benchmarks import Figure, Say
 from echelonflow.errors import RunError
 
 _BYTES_OF_KB = 1024
+Found = TypeVar("Found")
 
 
 def timed_in_own_process(
@@ -32,11 +34,7 @@ def timed_in_own_process(
     """
     times_s, peaks_GB = [], []
     for n in range(repeat):
-        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as alone:
-            try:
-                (time_s, words), peak_GB = alone.submit(_with_peak, measure, arguments).result()
-            except BrokenProcessPool as error:
-                raise RunError(f"{what}: the process that measured it died; is there memory enough?") from error
+        (time_s, words), peak_GB = in_own_process(what, measure, *arguments)
         say(f"{what}, {n + 1} of {repeat}: {time_s:.2f} s, {peak_GB:.2f} GB; {words}")
         times_s.append(time_s)
         peaks_GB.append(peak_GB)
@@ -50,9 +48,16 @@ def timed_in_own_process(
     return Figure(what, measured, f"under {limit_s:g} s{goal}{memory}", ok)
 
 
-def _with_peak(
-    measure: Callable[..., tuple[float, str]], arguments: tuple[object, ...]
-) -> tuple[tuple[float, str], float]:
+def in_own_process(what: str, measure: Callable[..., Found], *arguments: object) -> tuple[Found, float]:
+    """What `measure(*arguments)` found in a fresh process, and the most memory that this took, in GB (RunError if it dies)."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as alone:
+        try:
+            return alone.submit(_with_peak, measure, arguments).result()
+        except BrokenProcessPool as error:
+            raise RunError(f"{what}: the process that measured it died; is there memory enough?") from error
+
+
+def _with_peak(measure: Callable[..., Found], arguments: tuple[object, ...]) -> tuple[Found, float]:
     found = measure(*arguments)
     return found, memory_bytes("VmHWM") / 1e9
 

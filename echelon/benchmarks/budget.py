@@ -48,7 +48,7 @@ def run(repeat: int, say: Say, folder: Path) -> list[Figure]:
 
 
 def _execute(experiment: Experiment, root: Path, say: Say) -> tuple[int, Summary]:
-    return carry_out(experiment, root, say, pictures=False)
+    return carry_out(experiment, root, say, pictures="none")
 
 
 def _summaries(folder: Path) -> Iterator[Summary]:

@@ -94,7 +94,7 @@ def _valid(kind: str, file: Path, parent: Path) -> Path:
     reasons: tuple[str, ...] = ()
     for number in range(_TRIES):
         folder = parent / f"{kind}-{number}"
-        _, summary = runner.run(schema.load(file), folder, backend, lambda _: None, pictures=False)
+        _, summary = runner.run(schema.load(file), folder, backend, lambda _: None, pictures="none")
         if summary.valid:
             return folder
         reasons = summary.reasons
@@ -151,7 +151,7 @@ class Cases:
         if self._sealed_again:
             write_seal(RunFolder(folder))
         try:
-            summary = analyse(folder, pictures=seed % PICTURES_EVERY == 0)
+            summary = analyse(folder, pictures="none" if seed % PICTURES_EVERY else "few")
         except InputError as error:
             return ("", "", False) if "\n" not in str(error) else ("words", f"{words}: {str(error)[:300]}", False)
         except EchelonError as error:

@@ -146,7 +146,7 @@ def _execute(make: Callable[[], _sabotage.Saboteur] | None) -> Callable[[Experim
         world = _sabotage.World(root, experiment.network)
         with contextlib.closing(saboteur):
             hear = functools.partial(saboteur.hear, world=world)
-            return carry_out(experiment, root, say, hear, pictures=False)
+            return carry_out(experiment, root, say, hear, pictures="none")
 
     return execute
 
@@ -171,7 +171,7 @@ def _forged(name: str, clean: Path, say: Say) -> tuple[RunResult, ...]:
             forge(folder, files)
         folder.seal.unlink(missing_ok=True)
         write_seal(folder)
-        summary = analyse(root, pictures=False)
+        summary = analyse(root, pictures="none")
     return tuple(run for run in summary.runs if run.label in valid)
 
 

@@ -49,7 +49,7 @@ _WORDS: Mapping[type[Progress], str] = MappingProxyType(
         RunFailed: "run {number} of {of} failed ({policy}, repeat {repeat}): {reason}",
         Repeating: "{reason}",
         Broke: "{reason}; what is left goes on in a fresh world",
-        Analysing: "reading packets, drawing pictures",
+        Analysing: "making tables and pictures",
         Failed: "failed: {reason}",
         Invalid: "invalid: {reason}",
         Warned: "warning: {reason}",

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from echelon.cli import bound, check, controller, convert, machine, replay, run, tune
+from echelon.cli.options import DrawnPictures
 from echelon.cli.saying import say
 from echelon.cli.usage import usage_fault
 from echelon.running import ownership
@@ -69,7 +70,9 @@ replay.register(app)
 
 
 @app.command()
-def report(folder: Annotated[Path, typer.Argument(help="Folder of an earlier run.")]) -> None:
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of an earlier run.")], pictures: DrawnPictures = "few"
+) -> None:
     """Analyse a run's raw records again: tables, pictures, report.html.
 
     Nothing is run; what was captured is read anew. Exit code as for the run itself.
@@ -80,7 +83,7 @@ def report(folder: Annotated[Path, typer.Argument(help="Folder of an earlier run
 
     ownership.become_owner(folder)
     with ownership.to_caller(folder):
-        summary = analyse(folder)
+        summary = analyse(folder, pictures=pictures)
     say(summary_table(summary))
     say(f"\nreport: {folder / 'report.html'}")
     raise typer.Exit(exit_code(folder, summary))

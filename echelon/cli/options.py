@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -12,6 +12,14 @@ Schedulers = Annotated[
         "--scheduler",
         help="Job scheduler with options, e.g. 'bytescheduler(partition=4 MB)', for every job that takes one; or "
         "JOB=SCHEDULER for one of them. Repeatable; replaces the file's.",
+    ),
+]
+DrawnPictures = Annotated[
+    Literal["none", "few", "all"],
+    typer.Option(
+        "--pictures",
+        help="few: as much as can be read, and pictures of more say what they leave out. all: everything, however long that "
+        "takes. none: tables and report alone.",
     ),
 ]
 Policies = Annotated[

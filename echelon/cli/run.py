@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from echelon.cli import interrupts
-from echelon.cli.options import Policies, Schedulers
+from echelon.cli.options import DrawnPictures, Policies, Schedulers
 from echelon.cli.saying import say
 from echelon.running import ownership, place
 from echelonflow.errors import (
@@ -28,6 +28,7 @@ from echelonflow.errors import (
 
 if TYPE_CHECKING:
     from echelon.experiment.schema import Experiment
+    from results.analysis.shown import Pictures
     from results.folder import Summary
 
 
@@ -87,6 +88,7 @@ def run(
             help="Folder of an experiment that stopped: keep what is finished, do the rest. FILES may be left out."
         ),
     ] = None,
+    pictures: DrawnPictures = "few",
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say every step, and how jobs were scaled.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json instead of the table.")] = False,
 ) -> None:
@@ -117,7 +119,7 @@ def run(
     changes = {k: v for k, v in override.items() if v is not None}
     files = files or []
     _check_arguments(files, out, resume, backend, {**changes, **({"scheduler": scheduler} if scheduler else {})})
-    effort = _Effort(attempts, _patience_s(patience))
+    effort = _Effort(attempts, _patience_s(patience), pictures)
     if backend == "fluid" and (attempts, patience) != (None, None):
         raise InputError("--attempts and --patience are for emulations: simulated runs are exact; leave them away")
     if backend == "fluid":
@@ -162,16 +164,20 @@ def _check_arguments(
 
 @dataclass(frozen=True)
 class _Effort:
-    """What may be spent on getting the valid runs that are asked for."""
+    """What may be spent on getting the valid runs that are asked for, and on pictures of them."""
 
     attempts: int | None
     patience_s: float
+    pictures: Pictures
 
-    def of(self, experiment: Experiment) -> dict[str, Any]:
+    def of(self, experiment: Experiment, backend: str) -> dict[str, Any]:
         """The same, as the runner takes it."""
         from echelon.running.attempts import extra
 
-        return {"again": extra(self.attempts, experiment.repeats), "patience_s": self.patience_s}
+        drawn = {"pictures": self.pictures}
+        if backend == "fluid":  # whose runs are exact
+            return drawn
+        return {**drawn, "again": extra(self.attempts, experiment.repeats), "patience_s": self.patience_s}
 
 
 def _patience_s(text: str | None) -> float:
@@ -196,7 +202,7 @@ def _run(
     from echelon.running import runner
 
     try:
-        effort_of_it = effort.of(experiment) if backend == "emulation" else {}
+        effort_of_it = effort.of(experiment, backend)
         with (
             ownership.to_caller(out or place.RUNS),
             place.reserved(out, experiment.name) as root,
@@ -218,7 +224,7 @@ def _resume(root: Path, given: list[Experiment], effort: _Effort, *, verbose: bo
     from echelon.running import resuming, runner
 
     begun = resuming.begun(root, given[0] if given else None)
-    effort_of_it = effort.of(begun.experiment) if begun.manifest.backend == "emulation" else {}
+    effort_of_it = effort.of(begun.experiment, begun.manifest.backend)
     with ownership.to_caller(root), Display(begun.experiment, Console(stderr=True), verbose=verbose) as display:
         code, summary = runner.resume(begun, display, **effort_of_it)
     _show(root, code, summary, as_json=as_json)

@@ -1,6 +1,6 @@
 """What accuracy this machine can give an experiment now: a model of what pauses of the machine add to iteration times.
 
-Of each simulated run the critical path is followed back from its last computation. What adds to the path is late whenever
+Of each simulated run the critical path is followed back from its last step. What adds to the path is late whenever
 something on it waits for a process to wake: once for each computation, and `WAKES_OF_A_FLOW` times for each flow. Each
 wake ends at a moment of its own, so that it is late as `testbed.moment` says, independently of the others. So with n
 wakes the path gets longer by n times the mean lateness, give or take twice the square root of n times its mean square.
@@ -65,7 +65,7 @@ def courses(predictions: Mapping[str, RunRecord], jobs: Sequence[Job], limits: L
 
 
 def course(record: RunRecord, job: Job, limits: Limits) -> Course:
-    """The critical path of `job` in a simulated run, followed back from its last computation (or flow).
+    """The critical path of `job` in a simulated run, followed back from its last step.
 
     What it may be off by is the lesser of two `limits`: what machines may move iterations by, and exposed communication.
     """

@@ -182,7 +182,7 @@ def attempted(network: Network, flow_s: float) -> Trial:
     )  # fmt: skip
     asked_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="echelon-capacity-") as name:
-        code, summary = runner.run(experiment, Path(name), "emulation", lambda _: None, pictures=False)
+        code, summary = runner.run(experiment, Path(name), "emulation", lambda _: None, pictures="none")
         if code == EXIT_INTERRUPTED:
             raise RunError("interrupted; nothing is remembered of it")
         run = next(iter(RunFolder(Path(name)).runs()), None)

@@ -42,6 +42,7 @@ from echelonflow.records.progress import Analysing, Done, Interrupted, Predictin
 from echelonflow.records.run_record import RunRecord
 from echelonflow.records.runs import save_runs
 from echelonflow.records.seal import write_seal
+from results.analysis.shown import Pictures
 from results.folder import Reading, Summary, analyse, read
 from traffic.agent.plan import check_observable
 
@@ -59,7 +60,7 @@ def run(
     backend: Backend,
     report: Report,
     *,
-    pictures: bool = True,
+    pictures: Pictures = "few",
     again: int = 0,
     patience_s: float | None = None,
 ) -> tuple[int, Summary]:
@@ -74,7 +75,7 @@ def run(
 
 
 def resume(
-    begun: Begun, report: Report, *, pictures: bool = True, again: int = 0, patience_s: float | None = None
+    begun: Begun, report: Report, *, pictures: Pictures = "few", again: int = 0, patience_s: float | None = None
 ) -> tuple[int, Summary]:
     """Go on with an experiment where it stopped: what is finished is kept, what failed or is missing is done.
 
@@ -88,7 +89,7 @@ def resume(
 
 
 def begin_or_go_on(
-    experiment: Experiment, root: Path, report: Report, *, pictures: bool = True, again: int = 0
+    experiment: Experiment, root: Path, report: Report, *, pictures: Pictures = "few", again: int = 0
 ) -> tuple[int, Summary]:
     """Emulate `experiment` into `root`, where it may have been begun before; otherwise as `run`."""
     if RunFolder(root).manifest.exists():
@@ -105,7 +106,7 @@ class _Order:
     backend: Backend
     report: Report
     begun: Begun | None
-    pictures: bool
+    pictures: Pictures
     again: int
     patience_s: float | None
 
@@ -129,6 +130,7 @@ class _Order:
                 return exit_code(folder.root, summary), summary
         with place.opened(self.root, again=self.begun is not None) as folder:
             self._note_end(folder, self._simulate(folder))
+            self.report(Analysing())
             summary = analyse(folder.root, pictures=self.pictures)
             return exit_code(folder.root, summary), summary
 

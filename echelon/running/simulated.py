@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from echelon.experiment.schema import Experiment
 from echelonflow.errors import EchelonError, InputError, StorageError
-from echelonflow.files import write_whole
 from echelonflow.model.coflow_trace import CoflowTrace, TraceRecord
 from echelonflow.records.coflow_runs import CoflowRun, read_coflow_runs, write_coflow_runs
 from echelonflow.records.folder import RunFolder
@@ -24,6 +23,8 @@ from simulator.fluid import simulate
 from simulator.trace import simulate_trace
 
 _SAY_EVERY_S = 1.0
+_MOST_SAVING_SHARE = 0.05
+"""Of the time that what is to be saved took."""
 
 
 class _OfPolicy(Protocol):
@@ -49,14 +50,12 @@ def simulate_jobs(experiment: Experiment, folder: RunFolder, report: Report) -> 
     """Simulate the jobs under every policy that `folder` does not have yet; returns None, or why not all are there."""
     report(Predicting())
     kept = {run.policy: run for run in _kept(lambda: load_runs(folder.simulated_runs))}
-    failure = _each(
+    return _each(
         experiment.policies,
         kept,
         lambda policy: predict(experiment, policy),
         lambda runs: save_runs(folder.simulated_runs, runs),
     )
-    write_whole(folder.prediction, folder.simulated_runs.read_bytes())
-    return failure
 
 
 def simulate_coflows(experiment: Experiment, trace: CoflowTrace, folder: RunFolder, report: Report) -> str | None:
@@ -83,29 +82,60 @@ def _each(
     make: Callable[[str], Record],
     save: Callable[[list[Record]], None],
 ) -> str | None:
-    """Make a record for every policy that has none, and save all there are after each; returns why any is missing.
+    """Make a record for every policy that has none, and save all there are; returns why any is missing.
 
     A policy that fails does not keep the others from being tried. Raises what went wrong where there is no record at all.
     """
-    found, errors = dict(kept), []
-    for name in names:
-        if name in found:
-            continue
-        try:
-            found[name] = make(name)
-        except KeyboardInterrupt:
-            if not found:
+    found, errors = _Found(names, dict(kept), save), []
+    try:
+        for name in names:
+            if name in found.records:
+                continue
+            try:
+                found.add(name, make)
+            except StorageError:
                 raise
-            return INTERRUPTED
-        except StorageError:
+            except EchelonError as error:
+                errors.append(error)
+    except KeyboardInterrupt:
+        if not found.records:
             raise
-        except EchelonError as error:
-            errors.append(error)
-            continue
-        save([found[n] for n in names if n in found])
-    if errors and not found:
+        return INTERRUPTED
+    finally:
+        found.save_what_is_not()
+    if errors and not found.records:
         raise errors[0]
     return "; ".join(map(str, errors)) or None
+
+
+class _Found(Generic[Record]):
+    """The records there are. All are saved together, each time anew: so that is not done where it would take long.
+
+    What is unsaved when a process is killed took little to simulate beside what saving took.
+    """
+
+    def __init__(self, names: Sequence[str], records: dict[str, Record], save: Callable[[list[Record]], None]) -> None:
+        self.records = records
+        self._names = names
+        self._save = save
+        self._saving_s = self._unsaved_s = 0.0
+        self._saved = len(records)
+
+    def add(self, name: str, make: Callable[[str], Record]) -> None:
+        """Make one more."""
+        started_s = time.monotonic()
+        self.records[name] = make(name)
+        self._unsaved_s += time.monotonic() - started_s
+        if self._saving_s < _MOST_SAVING_SHARE * self._unsaved_s:
+            self.save_what_is_not()
+
+    def save_what_is_not(self) -> None:
+        """Save all, unless they are."""
+        if len(self.records) == self._saved:
+            return
+        started_s = time.monotonic()
+        self._save([self.records[name] for name in self._names if name in self.records])
+        self._saving_s, self._unsaved_s, self._saved = time.monotonic() - started_s, 0.0, len(self.records)
 
 
 def _record(run: CoflowRun, trace: CoflowTrace) -> TraceRecord:

@@ -61,7 +61,7 @@ def distances(
     """Simulate `jobs` under fair sharing and `policies`, and bound what any scheduler could do.
 
     `most_orders` orders of flows are tried at most (all or none); `programs` linear programs are spent on the bound of
-    tardiness. Raises InputError where a job computes nothing, so that it has no iteration time.
+    tardiness.
     """
     say("bounding iteration times")
     bound = bounds.iteration_bound(jobs, network)

@@ -79,7 +79,7 @@ class TrialsOf:
     def _emulated(self, experiment: Experiment, label: str) -> Found:
         root = self.folder / "runs" / label
         code, summary = self.resume_or_run(
-            experiment, root, self.report, pictures=False, again=extra(None, experiment.repeats)
+            experiment, root, self.report, pictures="none", again=extra(None, experiment.repeats)
         )
         if code == EXIT_INTERRUPTED:
             raise KeyboardInterrupt

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from echelonflow.bounds import MOST_BYTES
 from echelonflow.errors import InputError, about
 from echelonflow.model.discipline import Discipline
+from echelonflow.model.iterations import durations_s, ends_s
 
 if TYPE_CHECKING:
     from echelonflow.model.edges import Edges
@@ -281,10 +282,10 @@ def _times_without_network(job_dag: JobDag, iterations: int) -> list[tuple[list[
 def iteration_times_without_network(job_dag: JobDag, iterations: int) -> list[float]:
     """Duration of each iteration in seconds if transfers took no time: the part nobody can schedule away.
 
-    Iteration k lasts from the last finish of iteration k - 1 (0 for the first) to its own last finish.
+    What an iteration is says `echelonflow.model.iterations`; the first one begins at 0.
     """
-    ends = [max(finish_s) for _, finish_s in _times_without_network(job_dag, iterations)]
-    return [end - before for before, end in zip([0.0, *ends], ends, strict=False)]
+    last_s = (max(finish_s) for _, finish_s in _times_without_network(job_dag, iterations))
+    return durations_s(ends_s(last_s))
 
 
 def derived_offsets(job_dag: JobDag) -> dict[str, float]:

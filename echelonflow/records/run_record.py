@@ -5,7 +5,8 @@ All times are seconds since the run's own zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from echelonflow.model.flow_key import FlowKey
@@ -105,13 +106,23 @@ class RunRecord:
 
     policy: str
     repeat: int
-    computes: list[ComputeRecord] = field(default_factory=list)
-    flows: list[FlowRecord] = field(default_factory=list)
+    computes: Sequence[ComputeRecord] = field(default_factory=list)
+    """A list, or the columns of a simulation (`echelonflow.records.run_columns`), which are such a sequence too."""
+    flows: Sequence[FlowRecord] = field(default_factory=list)
+    """The same of flows."""
     decisions: list[DecisionRecord] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
     """What the policy's memory counted, if it has one."""
 
     @property
     def end_s(self) -> float:
-        """When its last computation ended; 0 if there is none."""
-        return max((each.finish_s for each in self.computes), default=0.0)
+        """When its last computation or flow ended; 0 if none did."""
+        return max(0.0, _last_s(self.computes), _last_s(self.flows))
+
+
+def _last_s(records: Sequence[ComputeRecord] | Sequence[FlowRecord]) -> float:
+    """The last finish of all that ended; 0 of none."""
+    of_columns: float | None = getattr(records, "last_s", None)
+    if of_columns is not None:
+        return of_columns
+    return max((each.finish_s for each in records if not math.isnan(each.finish_s)), default=0.0)

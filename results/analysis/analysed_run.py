@@ -68,13 +68,12 @@ def simulated_runs(context: Context) -> list[AnalysedRun]:
             found.append(AnalysedRun.without_rows(name, record.policy, record.repeat, [f"cannot be read: {error}"]))
             continue
         reasons = _incomplete(record, asked)
-        predicted = context.prediction.get(record.policy)
-        if predicted is not None and (predicted.computes, predicted.flows) != (record.computes, record.flows):
+        kept_twice = context.prediction.get(record.policy)  # in older folders
+        if kept_twice is not None and (kept_twice.computes, kept_twice.flows) != (record.computes, record.flows):
             reasons.append("runs.json and prediction.json, which were one simulation, differ")
-        rows = run_rows(record, context.jobs, predicted=context.predicted(record.policy))
+        rows = run_rows(record, context.jobs, is_prediction=True)
         figures = job_figures(rows, context.jobs)
-        end_s = max((compute.finish_s for compute in record.computes), default=0.0)
-        faults = faults_simulated(context.manifest.faults, end_s)
+        faults = faults_simulated(context.manifest.faults, record.end_s)
         result = RunResult(name, record.policy, record.repeat, tuple(reasons), figures, None, faults=faults)
         found.append(AnalysedRun(name, record, rows, result, window(rows.iterations, context.jobs)))
     return found

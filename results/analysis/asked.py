@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from echelonflow.errors import InputError
+from echelonflow.model.arrays import Bools, Ints
 from echelonflow.model.dag import Job
 from echelonflow.model.flow_key import FlowKey
+from echelonflow.records.run_columns import ComputeColumns, FlowColumns
 from echelonflow.records.run_record import ComputeRecord, FlowRecord, RunRecord
 
 NAMED_AT_MOST = 3
@@ -139,17 +143,59 @@ def why_no_flow(asked: Asked, f: FlowRecord) -> str | None:
 
 def checked(record: RunRecord, asked: Asked, where: str) -> RunRecord:
     """`record` as it is (InputError, beginning with `where`, where it tells of what no job has, or of anything twice)."""
-    for c in record.computes:
+    computes, flows = record.computes, record.flows
+    if isinstance(computes, ComputeColumns):
+        computes = _doubtful_computes(computes, asked)
+    if isinstance(flows, FlowColumns):
+        flows = _doubtful_flows(flows, asked)
+    for c in computes:
         _refuse(where, why_no_compute(asked, c))
-    for f in record.flows:
+    for f in flows:
         _refuse(where, why_no_flow(asked, f))
     for twice in (
-        repeated((c.job, c.iteration, c.step) for c in record.computes),
-        repeated((f.job, f.iteration, f.flow) for f in record.flows),
+        repeated((c.job, c.iteration, c.step) for c in computes),
+        repeated((f.job, f.iteration, f.flow) for f in flows),
     ):
         if twice:
             raise InputError(f"{where}: tells twice of {named(twice)}")
     return record
+
+
+def _doubtful_computes(computes: ComputeColumns, asked: Asked) -> list[ComputeRecord]:
+    """The computations that are to be looked at one by one: all others are in order."""
+    steps = computes.steps
+    strange = [(s.rank, s.kind) != (asked.ranks.get((s.job, s.step)), asked.kinds.get((s.job, s.step))) for s in steps]
+    start_s, finish_s = computes.start_s, computes.finish_s
+    fine = (start_s > -MOST_S) & (start_s <= finish_s) & (finish_s < MOST_S) & (abs(computes.late_s) < MOST_S)
+    rows = _doubtful(computes.step, computes.iteration, [(s.job, s.step) for s in steps], strange, fine, asked)
+    return [computes[row] for row in rows]
+
+
+def _doubtful_flows(flows: FlowColumns, asked: Asked) -> list[FlowRecord]:
+    """The same of flows."""
+    steps = flows.steps
+    strange = [
+        (s.group, s.src_host, s.dst_host, s.size_bytes, s.offset_s, s.coflow) != asked.flows.get((s.job, s.flow))
+        for s in steps
+    ]
+    fine = (abs(flows.release_s) < MOST_S) & (abs(flows.start_s) < MOST_S) & ~(abs(flows.finish_s) >= MOST_S)
+    fine &= ~(abs(flows.ready_s) >= MOST_S)
+    rows = _doubtful(flows.step, flows.iteration, [(s.job, s.flow) for s in steps], strange, fine, asked)
+    return [flows[row] for row in rows]
+
+
+def _doubtful(
+    step: Ints, iteration: Ints, names: Sequence[tuple[str, str]], strange: Sequence[bool], fine: Bools, asked: Asked
+) -> list[int]:
+    """Rows that are not `fine`, are of a step or an iteration that no job has, or are there more than once."""
+    most = np.array([asked.iterations.get(job, 0) for job, _ in names], np.int64)[step]
+    known = fine & ~np.array(strange, bool)[step] & (iteration >= 0) & (iteration < most)
+    place = {name: at for at, name in enumerate(dict.fromkeys(names))}
+    width = max(asked.iterations.values(), default=0) + 1
+    key = np.array([place[name] for name in names], np.int64)[step] * width + np.clip(iteration, 0, width - 1)
+    _, of_row, count = np.unique(key, return_inverse=True, return_counts=True)
+    rows: list[int] = np.flatnonzero(~known | (count[of_row] > 1)).tolist()
+    return rows
 
 
 def _refuse(where: str, why: str | None) -> None:
@@ -163,14 +209,19 @@ def repeated(keys: Iterable[FlowKey]) -> list[str]:
 
 
 def missing_computes(record: RunRecord, asked: Asked) -> list[str]:
-    """In words, the computations of all iterations that have no record."""
+    """In words, the computations of all iterations that have no record; `record` is `checked`."""
+    if len(record.computes) == asked.computes_asked and isinstance(record.computes, ComputeColumns):
+        return []  # none is there twice (`checked`)
     there = {(c.job, c.iteration, c.step) for c in record.computes}
     return _missing(asked, there, asked.ranks)
 
 
 def missing_flows(record: RunRecord, asked: Asked) -> list[str]:
-    """In words, the flows of all iterations that have no record, or none that has ended."""
-    there = {(f.job, f.iteration, f.flow) for f in record.flows if not math.isnan(f.finish_s)}
+    """In words, the flows of all iterations that have no record, or none that has ended; `record` is `checked`."""
+    flows = record.flows
+    if len(flows) == asked.flows_asked and isinstance(flows, FlowColumns) and not np.isnan(flows.finish_s).any():
+        return []  # none is there twice (`checked`)
+    there = {(f.job, f.iteration, f.flow) for f in flows if not math.isnan(f.finish_s)}
     return _missing(asked, there, asked.flows)
 
 

@@ -7,22 +7,29 @@ comes from. Its name carries the unit. docs/columns.md is made of that, and of w
 from __future__ import annotations
 
 import ast
-import csv
 import dataclasses
 import inspect
-import io
+import itertools
+import math
+import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
-from echelonflow.files import write_whole
+from echelonflow.files import writing
+from echelonflow.model.arrays import Floats, Ints
 
 _UNITS = {"s": "s", "ms": "ms", "bytes": "bytes", "Bps": "bytes/s", "share": "0 to 1"}
 """Word of a name to the unit of what it names."""
+
+
+_LINES_AT_ONCE = 10_000
+_BREAKS = re.compile('[,"\\r\\n]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +65,62 @@ def to_json(value: Any) -> Any:
     return value
 
 
-def write_csv(path: Path, kind: type, rows: Sequence[Any]) -> None:
-    """Write `rows` of dataclass `kind`, one column per key; None is empty, times have six decimals (µs)."""
+@dataclass(frozen=True, eq=False)
+class ByColumn:
+    """Rows of a table as columns: each row is one of some kinds, with a few numbers of its own."""
+
+    kinds: Sequence[Mapping[str, Any]]
+    """What rows of a kind have in common, by name of the column; columns that are named nowhere are empty."""
+    kind: Ints
+    """Place of every row in `kinds`, n."""
+    varying: Mapping[str, Ints | Floats]
+    """What is every row's own, n each, by name of the column; what is not a number is empty."""
+
+    def lines(self, names: Sequence[str]) -> Iterator[str]:
+        """The lines of the table with these columns."""
+        own = {name: _formatted(self.varying[name]) for name in names if name in self.varying}
+        columns = [values for _, values in own.values()]
+        templates = [
+            _line([own[name][0] if name in own else str(_cell(cells.get(name))).replace("%", "%%") for name in names])
+            for cells in self.kinds
+        ]
+        for kind, *values in zip(self.kind.tolist(), *columns, strict=True):
+            yield templates[kind] % tuple(values)
+
+
+def write_csv(path: Path, kind: type, *tables: Sequence[Any]) -> None:
+    """Write the rows of `tables`, of dataclass `kind`, one column per key; None is empty, times have six decimals (µs).
+
+    They are written as they are made, so that a long table is never in memory as text.
+    """
     names = keys_of(kind)
-    with io.StringIO(newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows([_cell(getattr(row, name)) for name in names] for row in rows)
-        write_whole(path, file.getvalue())
+    lines = itertools.chain([_line(names)], *(_lines(names, table) for table in tables))
+    with writing(path) as file:
+        while part := "".join(itertools.islice(lines, _LINES_AT_ONCE)):
+            file.write(part.encode())
+
+
+def _lines(names: Sequence[str], table: Sequence[Any]) -> Iterator[str]:
+    by_column = getattr(table, "by_column", None)
+    if by_column is not None:
+        return iter(by_column().lines(names))
+    return (_line([_cell(getattr(row, name)) for name in names]) for row in table)
+
+
+def _line(cells: Iterable[Any]) -> str:
+    """Cells as CSV has them (RFC 4180): in quotes where they would break the line or the column."""
+    texts = map(str, cells)
+    return ",".join(['"' + text.replace('"', '""') + '"' if _BREAKS.search(text) else text for text in texts]) + "\n"
+
+
+def _formatted(values: Ints | Floats) -> tuple[str, list[Any]]:
+    """How the numbers of a column are to be formatted, and what is formatted so."""
+    found = values.tolist()
+    if values.dtype.kind != "f":
+        return "%d", found
+    if not np.isnan(values).any():
+        return "%.6f", found
+    return "%s", ["" if math.isnan(value) else _cell(value) for value in found]
 
 
 def _cell(value: Any) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from echelonflow.model.dag import Job
-from results.analysis.rows import FlowRow, GroupRow, IterationRow, RunRows
+from results.analysis.rows import GroupRow, IterationRow, RunRows, held_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,11 @@ def job_figures(rows: RunRows, jobs: Sequence[Job]) -> dict[str, JobFigures]:
     """The figures of every job of which the run with these rows completed an iteration."""
     iterations: dict[str, list[IterationRow]] = defaultdict(list)
     groups: dict[str, list[GroupRow]] = defaultdict(list)
-    flows: dict[str, list[FlowRow]] = defaultdict(list)
     for row in rows.iterations:
         iterations[row.job].append(row)
     for group_row in rows.groups:
         groups[group_row.job].append(group_row)
-    for flow_row in rows.flows:
-        flows[flow_row.job].append(flow_row)
+    held = held_s(rows.flows)
     found = {}
     for job in jobs:
         mine = iterations[job.name]
@@ -50,14 +48,13 @@ def job_figures(rows: RunRows, jobs: Sequence[Job]) -> dict[str, JobFigures]:
             statistics.fmean(row.duration_s for row in mine),
             statistics.fmean(row.exposed_s for row in mine),
             sum(t * w for t, w in late) / sum(w for _, w in late) if late else None,
-            *_in_job(flows[job.name]),
+            *_in_job(*held.get(job.name, ([], 0))),
         )
     return found
 
 
-def _in_job(flows: Sequence[FlowRow]) -> tuple[float | None, float | None]:
+def _in_job(waited_s: Sequence[float], flows: int) -> tuple[float | None, float | None]:
     """How long a job held its flows back, on average over all of them, and the share that it held back."""
-    waited_s = [row.release_s - row.ready_s for row in flows if row.ready_s is not None]
     if not waited_s:
         return None, None
-    return math.fsum(waited_s) / len(flows), len(waited_s) / len(flows)
+    return math.fsum(waited_s) / flows, len(waited_s) / flows

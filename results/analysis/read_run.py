@@ -62,12 +62,14 @@ def read_run(files: RunFiles, outcome: RunOutcome, plan: Plan) -> ReadRun:
     found.marks.update((key, line.marks) for key, line in lines.sent.items())
     record.decisions += alone(outcome.faults, lines.sent, record.decisions)
     record.decisions.sort(key=lambda d: d.time_s)
+    flows: list[FlowRecord] = []
     for flow in _flows(plan, lines.sent, lines.received, record.decisions):
         why = why_no_flow(asked, flow)
         if why is None:
-            record.flows.append(flow)
+            flows.append(flow)
         else:
             found.faults.append(f"{files.agents}: {why}")
+    record.flows = flows
     return found
 
 

@@ -7,18 +7,24 @@ that; a group's tardiness is the largest of its flows'. All times are seconds si
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import overload
 
+import numpy as np
+
+from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.dag import Job, iteration_times_without_network
 from echelonflow.model.flow_key import FlowKey
-from echelonflow.records.run_record import FlowRecord, RunRecord
+from echelonflow.model.iterations import durations_s, ends_s
+from echelonflow.records.run_columns import FlowColumns
+from echelonflow.records.run_record import RunRecord
+from results.analysis.columns import ByColumn
+from results.analysis.numbers import FlowNumbers, GroupTimes, last_ends_s
 from results.analysis.packets import FlowPackets
-
-GroupKey = tuple[str, int, str]
-"""(job, iteration, group)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,7 @@ class IterationRow(IterationKey):
     start_s: float
     """When it began: as the previous iteration ended, the first when the job starts. From the agents' logs."""
     finish_s: float
-    """When its last computation ended. From the agents' logs."""
+    """When its last step ended, transfers included, and all of the iterations before. From the agents' logs."""
     duration_s: float
     """`finish_s` less `start_s`. Computed."""
     exposed_s: float
@@ -138,88 +144,61 @@ def run_rows(
     *,
     predicted: Sequence[IterationRow] = (),
     packets: Mapping[FlowKey, FlowPackets] | None = None,
+    is_prediction: bool = False,
 ) -> RunRows:
-    """All rows of a run of `jobs`; `predicted` and `packets` as for `iteration_rows` and `flow_rows`."""
-    references = reference_times_s(record.flows)
+    """All rows of a run of `jobs`; `predicted` and `packets` as for `iteration_rows` and `flow_rows`.
+
+    A run that is a fluid simulation itself `is_prediction` of its own iterations.
+    """
+    times = GroupTimes.of(FlowNumbers.of(record.flows))
+    iterations = iteration_rows(record, jobs, predicted)
+    if is_prediction:
+        iterations = [dataclasses.replace(row, predicted_s=row.duration_s) for row in iterations]
     return RunRows(
-        iteration_rows(record, jobs, predicted),
-        group_rows(record, jobs, references),
-        flow_rows(record, packets, references),
+        iterations,
+        group_rows(record, jobs, times),
+        flow_rows(record, packets, times),
     )
 
 
 def iteration_rows(
     record: RunRecord, jobs: Sequence[Job], predicted: Sequence[IterationRow] = ()
 ) -> list[IterationRow]:
-    """Completed iterations of all jobs. `predicted` are those of a fluid run of the same jobs and policy."""
+    """Completed iterations of all jobs (`echelonflow.model.iterations`).
+
+    `predicted` are those of a fluid run of the same jobs and policy.
+    """
     rows = []
     expected_s = {(row.job, row.iteration): row.duration_s for row in predicted}
-    finishes = _compute_finishes(record)
+    last_s = last_ends_s(record, jobs)
     for job in jobs:
         unavoidable_s = iteration_times_without_network(job.dag, job.iterations)
-        start_s = job.start_s
-        for iteration, finish_s in enumerate(_iteration_ends(finishes, job)):
-            duration_s = finish_s - start_s
+        ends = ends_s(last_s[job.name], job.start_s)
+        for iteration, duration_s in enumerate(durations_s(ends, job.start_s)):
             rows.append(
                 IterationRow(
-                    record.policy, record.repeat, job.name, iteration, start_s, finish_s, duration_s,
+                    record.policy, record.repeat, job.name, iteration,
+                    ends[iteration - 1] if iteration else job.start_s, ends[iteration], duration_s,
                     duration_s - unavoidable_s[iteration], expected_s.get((job.name, iteration)),
                 )
             )  # fmt: skip
-            start_s = finish_s
     return rows
 
 
-def _compute_finishes(record: RunRecord) -> dict[tuple[str, int], list[float]]:
-    """When the computes of every (job, iteration) finished."""
-    found: dict[tuple[str, int], list[float]] = defaultdict(list)
-    for compute in record.computes:
-        found[compute.job, compute.iteration].append(compute.finish_s)
-    return found
-
-
-def _iteration_ends(finishes: Mapping[tuple[str, int], Sequence[float]], job: Job) -> list[float]:
-    """Last compute finish of each iteration, up to the first that is not complete."""
-    ends = []
-    for iteration in range(job.iterations):
-        mine = finishes.get((job.name, iteration), ())
-        if len(mine) < len(job.dag.computes):
-            break
-        ends.append(max(mine))
-    return ends
-
-
-def reference_times_s(flows: Sequence[FlowRecord]) -> dict[GroupKey, float]:
-    """Reference time of every (job, iteration, group): the earliest release of a head flow, less its offset.
-
-    Head flows are those with the least offset of the flows given.
-    """
-    head: dict[GroupKey, tuple[float, float]] = {}
-    for f in flows:
-        key = (f.job, f.iteration, f.group)
-        head[key] = min(head.get(key, (math.inf, math.inf)), (f.offset_s, f.release_s))
-    return {key: release_s - offset_s for key, (offset_s, release_s) in head.items()}
-
-
-def group_rows(
-    record: RunRecord, jobs: Sequence[Job], references: Mapping[GroupKey, float] | None = None
-) -> list[GroupRow]:
-    """Groups of all iterations of which any flow was released; `references` where they are known already."""
-    if references is None:
-        references = reference_times_s(record.flows)
-    members: dict[GroupKey, list[FlowRecord]] = defaultdict(list)
-    for flow in record.flows:
-        members[flow.job, flow.iteration, flow.group].append(flow)
+def group_rows(record: RunRecord, jobs: Sequence[Job], times: GroupTimes | None = None) -> list[GroupRow]:
+    """Groups of all iterations of which any flow was released; `times` where they are known already."""
+    times = times or GroupTimes.of(FlowNumbers.of(record.flows))
     expected = _flows_on_network(jobs)
+    groups = times.numbers.groups
+    columns = (times.group, times.iteration, times.reference_s, times.flows(), *times.latest_s())
     rows = []
-    for (job, iteration, group), flows in members.items():
-        reference_s = references[job, iteration, group]
-        complete = len(flows) == expected[job, group] and not any(math.isnan(f.finish_s) for f in flows)
+    for place, iteration, reference_s, flows, finish_s, late_s in zip(*(c.tolist() for c in columns), strict=True):
+        job, group, kind = groups[place]
+        complete = flows == expected[job, group] and not math.isnan(finish_s)
         rows.append(
             GroupRow(
-                record.policy, record.repeat, job, iteration, group, flows[0].kind, reference_s,
-                max(f.finish_s for f in flows) if complete else None,
-                max(f.finish_s - reference_s - f.offset_s for f in flows) if complete else None,
+                record.policy, record.repeat, job, iteration, group, kind, reference_s,
+                finish_s if complete else None, late_s if complete else None,
             )
         )  # fmt: skip
     return sorted(rows, key=lambda r: (r.job, r.iteration, r.reference_s, r.group))
@@ -238,19 +217,19 @@ def _flows_on_network(jobs: Sequence[Job]) -> dict[tuple[str, str], int]:
 def flow_rows(
     record: RunRecord,
     packets: Mapping[FlowKey, FlowPackets] | None = None,
-    references: Mapping[GroupKey, float] | None = None,
-) -> list[FlowRow]:
+    times: GroupTimes | None = None,
+) -> Sequence[FlowRow]:
     """Every released flow; `packets` says what captures saw of it (none in a simulation).
 
-    Retransmissions are those that the packets show where there are packets, else TCP's own count. `references` are
-    those of the groups where they are known already.
+    Retransmissions are those that the packets show where there are packets, else TCP's own count. `times` are
+    those of the groups where they are known already. Of a simulation rows are made when they are asked for.
     """
-    if references is None:
-        references = reference_times_s(record.flows)
+    times = times or GroupTimes.of(FlowNumbers.of(record.flows))
+    if isinstance(record.flows, FlowColumns):
+        return SimulatedFlowRows(record.policy, record.repeat, record.flows, times.ideal_finish_s)
     rows = []
-    for f in record.flows:
+    for f, ideal_s in zip(record.flows, times.ideal_finish_s.tolist(), strict=True):
         seen = (packets or {}).get((f.job, f.iteration, f.flow))
-        ideal_s = references[f.job, f.iteration, f.group] + f.offset_s
         finished = not math.isnan(f.finish_s)
         rows.append(
             FlowRow(
@@ -272,3 +251,76 @@ def flow_rows(
             )
         )  # fmt: skip
     return rows
+
+
+class SimulatedFlowRows(Sequence[FlowRow]):
+    """The rows of simulated flows, kept as columns: a table of a million takes no million objects."""
+
+    def __init__(self, policy: str, repeat: int, flows: FlowColumns, ideal_finish_s: Floats) -> None:
+        self._run = (policy, repeat)
+        self._flows = flows
+        self._ideal_finish_s = ideal_finish_s
+
+    def __len__(self) -> int:
+        return len(self._flows)
+
+    @overload
+    def __getitem__(self, place: int) -> FlowRow: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[FlowRow]: ...
+    def __getitem__(self, place: int | slice) -> FlowRow | list[FlowRow]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        f, ideal_s = self._flows[place], float(self._ideal_finish_s[place])
+        finish_s = None if math.isnan(f.finish_s) else f.finish_s
+        return FlowRow(
+            *self._run, f.job, f.iteration, f.group, f.flow, f.src_host, f.dst_host, f.size_bytes, f.release_s,
+            f.start_s, finish_s, ideal_s, None if finish_s is None else finish_s - ideal_s,
+            None, None, None, None, None, 0, ready_s=f.ready_s,
+        )  # fmt: skip
+
+    def of_iteration(self, iteration: int) -> list[FlowRow]:
+        """The rows of one iteration."""
+        return [self[place] for place in np.flatnonzero(self._flows.iteration == iteration).tolist()]
+
+    def held_s(self) -> dict[str, tuple[list[float], int]]:
+        """By job, for how long each of its flows was held back that was, and how many flows there are."""
+        names = list(dict.fromkeys(step.job for step in self._flows.steps))
+        job = np.array([names.index(step.job) for step in self._flows.steps], np.int64)[self._flows.step]
+        waited_s = self._flows.release_s - self._flows.ready_s
+        held = ~np.isnan(waited_s)
+        return {name: (waited_s[held & (job == i)].tolist(), int((job == i).sum())) for i, name in enumerate(names)}
+
+    def by_column(self) -> ByColumn:
+        """The same as columns, for tables."""
+        flows, names = self._flows, ("policy", "repeat", "job", "group", "flow", "src", "dst", "size_bytes")
+        of_steps = ((*self._run, s.job, s.group, s.flow, s.src_host, s.dst_host, s.size_bytes) for s in flows.steps)
+        fixed = [{**dict(zip(names, cells, strict=True)), "retransmissions": 0} for cells in of_steps]
+        varying: dict[str, Ints | Floats] = {
+            "iteration": flows.iteration,
+            "release_s": flows.release_s,
+            "start_s": flows.start_s,
+            "finish_s": flows.finish_s,
+            "ideal_finish_s": self._ideal_finish_s,
+            "tardiness_s": flows.finish_s - self._ideal_finish_s,
+            "ready_s": flows.ready_s,
+        }
+        return ByColumn(fixed, flows.step, varying)
+
+
+def rows_of(rows: Sequence[FlowRow], iteration: int) -> Iterable[FlowRow]:
+    """The rows of one iteration."""
+    if isinstance(rows, SimulatedFlowRows):
+        return rows.of_iteration(iteration)
+    return (row for row in rows if row.iteration == iteration)
+
+
+def held_s(rows: Sequence[FlowRow]) -> dict[str, tuple[list[float], int]]:
+    """By job, for how long each of its flows was held back that was, and how many flows it has in all."""
+    if isinstance(rows, SimulatedFlowRows):
+        return rows.held_s()
+    waited_s: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        if row.ready_s is not None:
+            waited_s[row.job].append(row.release_s - row.ready_s)
+    return {job: (waited_s[job], flows) for job, flows in Counter(row.job for row in rows).items()}

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from echelonflow.model.dag import Job
 from echelonflow.records.run_record import RunRecord
 from results.analysis.packets import Throughput
 from results.analysis.planned import FaultShown
 from results.analysis.rows import IterationRow, RunRows, run_rows
+
+Pictures = Literal["none", "few", "all"]
+"""What is drawn: nothing, as much as can be read, or everything, however long that takes."""
 
 
 @dataclass(frozen=True, slots=True)

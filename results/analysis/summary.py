@@ -103,7 +103,7 @@ class PolicyResult:
     predicted: JobFigures | None
     """The same figures in the fluid simulation; null for simulated runs. From prediction.json."""
     speedup: float | None
-    """Median iteration time of the first policy over that of this one. Computed."""
+    """Median iteration time of the first policy over that of this one; null where that is 0. Computed."""
     asked: int = 1
     """Number of valid runs that were asked for. From the experiment file."""
     budget: JobBudget | None = None
@@ -115,8 +115,8 @@ class PolicyResult:
 
     @property
     def iteration_difference(self) -> float | None:
-        """Measured over predicted iteration time, less 1. Computed."""
-        if self.iteration_s is None or self.predicted is None:
+        """Measured over predicted iteration time, less 1; null where none is predicted. Computed."""
+        if self.iteration_s is None or self.predicted is None or self.predicted.iteration_s <= 0:
             return None
         return self.iteration_s.median / self.predicted.iteration_s - 1
 
@@ -204,7 +204,7 @@ def policy_results(
                     exposed_s=estimate([f.exposed_s for f in figures]),
                     tardiness_s=estimate([f.tardiness_s for f in figures if f.tardiness_s is not None]),
                     predicted=predictions.get(policy, {}).get(job.name),
-                    speedup=first[job.name] / iteration.median if iteration is not None and job.name in first else None,
+                    speedup=_over(first.get(job.name), iteration),
                     asked=asked,
                     in_job_s=estimate([f.in_job_s for f in figures if f.in_job_s is not None]),
                     in_job_share=estimate([f.in_job_share for f in figures if f.in_job_share is not None]),
@@ -212,6 +212,11 @@ def policy_results(
                 )
             )
     return found
+
+
+def _over(first_s: float | None, own: Estimate | None) -> float | None:
+    """How many times as fast as the first policy this one is; None where either is not known, or nothing took time."""
+    return None if first_s is None or own is None or own.median <= 0 else first_s / own.median
 
 
 def lacking(runs: Sequence[RunResult], policies: Sequence[str], asked: int) -> dict[str, int]:

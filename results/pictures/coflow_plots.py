@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from results.analysis.coflows import TraceRun
 from results.pictures import style
 
 
-def draw_completion(path: Path, runs: Sequence[TraceRun]) -> None:
-    """Share of Coflows that completed within a time, on a logarithmic axis, and the slow tail enlarged beside it."""
+def draw_completion(path: Path, runs: Sequence[TraceRun], *, whole: bool = True) -> None:
+    """Share of Coflows that completed within a time, on a logarithmic axis, and the slow tail enlarged beside it.
+
+    Unless the `whole` is to be drawn, curves have no more steps than can be seen.
+    """
     with style.picture(path, 3.6) as figure:
-        whole, tail = figure.subplots(1, 2)
+        body, tail = figure.subplots(1, 2)
         for i, run in enumerate(runs):
-            times_s = np.sort(run.completion_s)
-            share = np.arange(1, times_s.size + 1) / times_s.size
+            times_s, share = style.distribution(run.completion_s, whole=whole)
             colour = style.PALETTE[i % len(style.PALETTE)]
             line = ("-", "--", ":", "-.")[i // len(style.PALETTE) % 4]
-            whole.step(times_s, share, line, where="post", linewidth=1.5, color=colour, label=run.policy)
-            tail.step(times_s, 1 - share + 1 / times_s.size, line, where="pre", linewidth=1.5, color=colour)
-        for ax in (whole, tail):
+            body.step(times_s, share, line, where="post", linewidth=1.5, color=colour, label=run.policy)
+            tail.step(times_s, 1 - share + 1 / run.completion_s.size, line, where="pre", linewidth=1.5, color=colour)
+        for ax in (body, tail):
             ax.set_xscale("log")
             ax.set_xlabel("Coflow completion time (s)")
-        whole.set_ylim(0, 1)
-        whole.set_ylabel("share of Coflows done by then")
-        whole.set_title("Simulated completion times")
+        body.set_ylim(0, 1)
+        body.set_ylabel("share of Coflows done by then")
+        body.set_title("Simulated completion times")
         tail.set_yscale("log")
         tail.set_ylabel("share of Coflows that take longer")
         tail.set_title("Their tail (simulated)")

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from matplotlib.collections import PolyCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from echelonflow.records.run_record import RunRecord
+from echelonflow.records.run_record import ComputeRecord, FlowRecord
 from results.analysis.lanes import lanes
+from results.analysis.sample import Bounds, sampled
 from results.analysis.shown import ShownRun, Window
 from results.pictures import style
 
@@ -25,6 +26,11 @@ _WORDS_ROWS = 0.4
 _ROW_IN = 0.34
 _MOST_HEIGHT_IN = 40.0
 _POINTS_PER_LETTER = 5.0
+_MOST_ROWS = 64
+"""Of all panels together: a page of some 23 inches."""
+_FEWEST_HOSTS = 2
+MOST_IN_A_ROW = 100
+"""Bars of a host: a row is some 1,100 dots wide, so that each has eleven where they follow each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,40 +44,57 @@ class _Bar:
     text: str
 
 
-def draw_gantt(path: Path, runs: Sequence[ShownRun]) -> bool:
+def draw_gantt(path: Path, runs: Sequence[ShownRun], *, whole: bool = True) -> bool:
     """Draw the shown iteration of each run; returns False, and draws nothing, if there is none.
 
     Time 0 is the start of the iteration. A flow's bar goes from its first byte to its last, after a thin line
-    from its release. What one host sends at the same time is drawn in lanes.
+    from its release. What one host sends at the same time is drawn in lanes. Unless the `whole` is to be drawn, as much
+    is as can be read, and the picture says what is left out.
     """
     if not runs:
         return False
-    rows = _rows(runs[0].record)
+    most_hosts = max(_FEWEST_HOSTS, _MOST_ROWS // (2 * len(runs)))
+    sample = sampled(runs, None if whole else Bounds(most_hosts, MOST_IN_A_ROW))
+    panels = [_Panel(run, sample.computes(run), sample.flows(run)) for run in runs]
+    rows = _rows(sample.hosts, panels)
     height_in = min(len(runs) * (len(rows) * _ROW_IN + 0.5) + 0.8, _MOST_HEIGHT_IN)
-    longest_s = max(run.window.finish_s - run.window.start_s for run in runs)
+    span_s = (min(panel.first_s for panel in panels), min(sample.until_s, sample.longest_s))
     with style.picture(path, height_in) as figure:
         axes = figure.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]
-        for ax, run in zip(axes, runs, strict=True):
-            _panel(ax, run, rows, longest_s)
-        axes[-1].set_xlabel(f"time since the start of iteration {runs[0].window.iteration} (s)")
-        figure.legend(handles=_legend([run.record for run in runs]), loc="outside lower center", ncols=6)
+        for ax, panel in zip(axes, panels, strict=True):
+            _draw(ax, panel, rows, span_s)
+        sampled_words = f"; shown are {sample.words}, --pictures all draws all" if sample.words else ""
+        axes[-1].set_xlabel(f"time since the start of iteration {runs[0].window.iteration} (s){sampled_words}")
+        figure.legend(handles=_legend(panels), loc="outside lower center", ncols=6)
     return True
 
 
-def _rows(run: RunRecord) -> list[tuple[str, str]]:
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """One run, and what is drawn of it."""
+
+    run: ShownRun
+    computes: Sequence[ComputeRecord]
+    flows: Sequence[FlowRecord]
+
+    @property
+    def first_s(self) -> float:
+        """When the first of it began, 0 at the latest: the DAG may let an iteration begin before the one before ends."""
+        begin_s = [*(c.start_s for c in self.computes), *(f.release_s for f in self.flows)]
+        return min(0.0, min(begin_s, default=math.inf) - self.run.window.start_s)
+
+
+def _rows(hosts: Sequence[str], panels: Sequence[_Panel]) -> list[tuple[str, str]]:
     """(host, "compute" or "sends") for every row, from above."""
-    senders = {f.src_host for f in run.flows}
-    hosts = sorted({c.host for c in run.computes} | senders, key=_natural)
+    senders = {f.src_host for panel in panels for f in panel.flows}
     return [(host, what) for host in hosts for what in ("compute", "sends") if what == "compute" or host in senders]
 
 
-def _natural(name: str) -> tuple[int, str]:
-    return len(name), name
-
-
-def _panel(ax: Any, run: ShownRun, rows: Sequence[tuple[str, str]], longest_s: float) -> None:
+def _draw(ax: Any, panel: _Panel, rows: Sequence[tuple[str, str]], span_s: tuple[float, float]) -> None:
+    run, (first_s, last_s) = panel.run, span_s
+    longest_s = last_s - first_s
     part = run.window
-    bars = _compute_bars(run.record, part, rows) + _flow_bars(ax, run.record, part, rows)
+    bars = _compute_bars(panel.computes, part, rows) + _flow_bars(ax, panel.flows, part, rows)
     corners = []
     for bar in bars:
         low, high = _span(bar.row, bar.lane, bar.of_lanes)
@@ -88,7 +111,7 @@ def _panel(ax: Any, run: ShownRun, rows: Sequence[tuple[str, str]], longest_s: f
     ax.set_title(f"{run.title}: iteration takes {end_s:.3f} s")
     ax.set_yticks(range(len(rows)), [f"{host} {what}" for host, what in rows])
     ax.set_ylim(len(rows) - 0.5, -0.5 - (_WORDS_ROWS if run.faults else 0.0))
-    ax.set_xlim(0, longest_s * 1.02)
+    ax.set_xlim(first_s, first_s + longest_s * 1.02)
     ax.grid(visible=False, axis="y")
 
 
@@ -112,10 +135,9 @@ def _span(row: int, lane: int, of_lanes: int) -> tuple[float, float]:
     return low, low + height
 
 
-def _compute_bars(run: RunRecord, part: Window, rows: Sequence[tuple[str, str]]) -> list[_Bar]:
+def _compute_bars(mine: Sequence[ComputeRecord], part: Window, rows: Sequence[tuple[str, str]]) -> list[_Bar]:
     row_of = {key: i for i, key in enumerate(rows)}
     ranks: dict[str, list[tuple[str, int]]] = {}
-    mine = [c for c in run.computes if c.iteration == part.iteration]
     for c in mine:
         here = ranks.setdefault(c.host, [])
         if (c.job, c.rank) not in here:
@@ -130,17 +152,16 @@ def _compute_bars(run: RunRecord, part: Window, rows: Sequence[tuple[str, str]])
     ]  # fmt: skip
 
 
-def _flow_bars(ax: Any, run: RunRecord, part: Window, rows: Sequence[tuple[str, str]]) -> list[_Bar]:
+def _flow_bars(ax: Any, flows: Sequence[FlowRecord], part: Window, rows: Sequence[tuple[str, str]]) -> list[_Bar]:
     """Bars of flows; draws the thin lines from release to first byte as well."""
-    bars = []
+    bars, waits, colours = [], [], []
     groups: dict[tuple[str, str], int] = {}
-    for f in run.flows:
+    by_host: dict[str, list[FlowRecord]] = {}
+    for f in flows:
         groups.setdefault((f.job, f.group), len(groups))
+        by_host.setdefault(f.src_host, []).append(f)
     for row, (host, what) in enumerate(rows):
-        mine = [
-            f for f in run.flows
-            if f.src_host == host and f.iteration == part.iteration and not math.isnan(f.finish_s)
-        ]  # fmt: skip
+        mine = by_host.get(host, ())
         if what != "sends" or not mine:
             continue
         places = lanes([(f.release_s, f.finish_s) for f in mine])
@@ -149,7 +170,9 @@ def _flow_bars(ax: Any, run: RunRecord, part: Window, rows: Sequence[tuple[str, 
             bar = _Bar(f.start_s - part.start_s, f.finish_s - part.start_s, row, lane, max(places) + 1, colour, f.flow)
             bars.append(bar)
             middle = sum(_span(row, lane, bar.of_lanes)) / 2
-            ax.plot([f.release_s - part.start_s, bar.start_s], [middle, middle], color=colour, linewidth=1.2)
+            waits.append([(f.release_s - part.start_s, middle), (bar.start_s, middle)])
+            colours.append(colour)
+    ax.add_collection(LineCollection(waits, colors=colours, linewidths=1.2))
     return bars
 
 
@@ -166,10 +189,10 @@ def _label(ax: Any, bar: _Bar, y: float, longest_s: float) -> None:
     )  # fmt: skip
 
 
-def _legend(runs: Sequence[RunRecord]) -> list[Any]:
-    kinds = sorted({c.kind for run in runs for c in run.computes})
+def _legend(panels: Sequence[_Panel]) -> list[Any]:
+    kinds = sorted({c.kind for panel in panels for c in panel.computes})
     handles: list[Any] = [Patch(color=style.KIND_COLOURS.get(kind, style.GREY), label=kind) for kind in kinds]
-    groups = {(f.job, f.group) for run in runs for f in run.flows}
+    groups = {(f.job, f.group) for panel in panels for f in panel.flows}
     handles.append(Patch(color=FLOW_COLOURS[0], label="flow"))
     if len(groups) > 1:
         handles.append(Patch(color=FLOW_COLOURS[1], label="flow of another group"))

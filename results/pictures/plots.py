@@ -10,10 +10,13 @@ import numpy as np
 
 from echelonflow.model.dag import Job
 from echelonflow.wire.classes import class_of_dscp
+from results.analysis.rows import rows_of
 from results.analysis.shown import ShownRun, shown_iteration
 from results.analysis.summary import PolicyResult, Summary
 from results.pictures import style
 
+MOST_JOBS = 12
+"""More are not drawn in one picture, unless all is asked for: a page of 30 inches with four policies."""
 MOST_FLOWS_BY_NAME = 40
 """With more flows than this in an iteration, their tardiness is drawn as a distribution."""
 
@@ -46,16 +49,19 @@ def draw_throughput(path: Path, runs: Sequence[ShownRun]) -> bool:
     return True
 
 
-def draw_tardiness(path: Path, runs: Sequence[ShownRun], jobs: Sequence[Job]) -> bool:
-    """Tardiness of the shown iteration's flows, by name or (many flows) as a distribution; False if there is none."""
+def draw_tardiness(path: Path, runs: Sequence[ShownRun], jobs: Sequence[Job], *, whole: bool = True) -> bool:
+    """Tardiness of the shown iteration's flows, by name or (many flows) as a distribution; False if there is none.
+
+    Unless the `whole` is to be drawn, a distribution has no more steps than can be seen.
+    """
     iteration = shown_iteration(jobs)
     order = [(job.name, t.name) for job in jobs for t in job.dag.transfers if not job.is_local(t)]
     found: list[tuple[str, dict[tuple[str, str], float]]] = []
     for run in runs:
         late = {
             (row.job, row.flow): row.tardiness_s
-            for row in run.rows.flows
-            if row.iteration == iteration and row.tardiness_s is not None
+            for row in rows_of(run.rows.flows, iteration)
+            if row.tardiness_s is not None
         }
         found.append((run.title, late))
     if not any(late for _, late in found):
@@ -74,8 +80,8 @@ def draw_tardiness(path: Path, runs: Sequence[ShownRun], jobs: Sequence[Job]) ->
                 heights = [late[order[n]] for n in places]
                 ax.plot([n + shift for n in places], heights, marker, markersize=6, **look)
             else:
-                values = np.sort(np.array(list(late.values()), dtype=float))
-                ax.step(values, np.arange(1, values.size + 1) / values.size, where="post", linewidth=1.6, **look)
+                values, share = style.distribution(list(late.values()), whole=whole)
+                ax.step(values, share, where="post", linewidth=1.6, **look)
         if len(order) <= MOST_FLOWS_BY_NAME:
             ax.set_xticks(range(len(order)), names, rotation=90 if crowded else 0)
             ax.set_xlim(-0.5, len(order) - 0.5)
@@ -91,9 +97,13 @@ def draw_tardiness(path: Path, runs: Sequence[ShownRun], jobs: Sequence[Job]) ->
     return True
 
 
-def draw_times(path: Path, summary: Summary) -> bool:
-    """Iteration time, exposed communication and tardiness per policy, with intervals and predictions."""
-    jobs = list(dict.fromkeys(result.job for result in summary.results))
+def draw_times(path: Path, summary: Summary, *, whole: bool = True) -> bool:
+    """Iteration time, exposed communication and tardiness per policy, with intervals and predictions.
+
+    Unless the `whole` is to be drawn, the first `MOST_JOBS` jobs are, and the picture says so.
+    """
+    named = list(dict.fromkeys(result.job for result in summary.results))
+    jobs = named if whole else named[:MOST_JOBS]
     if not any(result.iteration_s is not None for result in summary.results):
         return False
     what = (
@@ -113,6 +123,11 @@ def draw_times(path: Path, summary: Summary) -> bool:
             line[0].set_ylim(len(results) - 0.4, -0.6)
             line[0].set_title(job)
         simulated = summary.backend == "fluid"
+        if len(jobs) < len(named):
+            line[0].annotate(
+                f"the first {len(jobs)} of {len(named)} jobs; --pictures all draws all", (0, 0), (0, -34),
+                xycoords="axes fraction", textcoords="offset points", fontsize=8,
+            )  # fmt: skip
         handles = [_patch(style.SKY, "simulated" if simulated else "measured: median, 95 % interval over runs")]
         if not simulated:
             handles.append(_diamond())

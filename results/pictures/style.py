@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatterSciNotation
 
 from echelonflow.files import writing
+from echelonflow.model.arrays import Floats
 
 WIDTH_IN = 9.0
 DPI = 150
@@ -64,6 +66,20 @@ class _Powers(LogFormatterSciNotation):
         mathematics: str = super().__call__(x, pos)
         inside = mathematics.removeprefix(r"$\mathdefault{").removesuffix("}$").replace(r"\times", "×")
         return _POWER.sub(lambda power: "10" + power[1].translate(_RAISED), inside)
+
+
+MOST_POINTS = 2_000
+"""Of a curve: a page is about as many dots wide."""
+
+
+def distribution(values: Sequence[float] | Floats, *, whole: bool = True) -> tuple[Floats, Floats]:
+    """(Value, share of values up to it) in order; unless the `whole` is asked for, `MOST_POINTS` of them, the ends included."""
+    found = np.sort(np.asarray(values, np.float64))
+    share = np.arange(1, found.size + 1) / found.size
+    if whole or found.size <= MOST_POINTS:
+        return found, share
+    kept = np.linspace(0, found.size - 1, MOST_POINTS).astype(np.int64)
+    return found[kept], share[kept]
 
 
 def class_colours(classes: int) -> list[tuple[float, float, float, float]]:

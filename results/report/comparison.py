@@ -6,42 +6,23 @@ from collections.abc import Sequence
 
 from echelonflow.printable import printable
 from results.analysis.paired import MOST_PAIRS, NARROW, Comparison
-from results.analysis.statistics import Estimate
-from results.report.printed_column import MISSING, PrintedColumn, format_seconds, printed
-
-
-def format_difference(found: Estimate | None) -> str:
-    """Signed seconds with their interval, such as "-0.512 [-0.530, -0.494]"."""
-    if found is None:
-        return MISSING
-    interval = "" if found.low is None or found.high is None else f" [{found.low:+.3f}, {found.high:+.3f}]"
-    return f"{found.median:+.3f}{interval}"
-
-
-def format_ratio(found: Estimate | None) -> str:
-    """A ratio with its interval."""
-    if found is None:
-        return MISSING
-    interval = "" if found.low is None else f" [{format_seconds(found.low)}, {format_seconds(found.high)}]"
-    return f"{found.median:.3f}{interval}"
-
+from results.report.printed_column import SECONDS, PrintedColumn, TimeUnit, format_estimate, plain, printed, timed
 
 COMPARISON_COLUMNS: tuple[PrintedColumn[Comparison], ...] = (
-    PrintedColumn("policy", "", "Policy with its options.", lambda r: r.policy),
-    PrintedColumn("job", "", "Name of the job.", lambda r: r.job),
-    PrintedColumn(
-        "iteration", "s", "Iteration time less the other policy's: median over pairs, and the 95 % interval of the mean.",
-        lambda r: format_difference(r.iteration_difference_s),
+    plain("policy", "", "Policy with its options.", lambda r: r.policy),
+    plain("job", "", "Name of the job.", lambda r: r.job),
+    timed(
+        "iteration", "Iteration time less the other policy's: median over pairs, and the 95 % interval of the mean.",
+        lambda r: r.iteration_difference_s, signed=True,
     ),
-    PrintedColumn(
-        "exposed", "s", "Exposed communication less the other policy's.",
-        lambda r: format_difference(r.exposed_difference_s),
+    timed(
+        "exposed", "Exposed communication less the other policy's.", lambda r: r.exposed_difference_s, signed=True
     ),
-    PrintedColumn(
+    plain(
         "speed-up", "", "Iteration time of the other policy over that of this one, pair by pair.",
-        lambda r: format_ratio(r.speedup),
+        lambda r: format_estimate(r.speedup),
     ),
-    PrintedColumn("pairs", "", "Pairs of valid runs that were neighbours in time.", lambda r: str(r.pairs)),
+    plain("pairs", "", "Pairs of valid runs that were neighbours in time.", lambda r: str(r.pairs)),
 )  # fmt: skip
 """The table of comparisons."""
 
@@ -66,15 +47,17 @@ def _narrowing(found: Comparison) -> str | None:
     return f"{found.policy} against {found.against} on {found.job}: {told}; {enough}"
 
 
-def comparison_lines(comparisons: Sequence[Comparison]) -> list[str]:
+def comparison_lines(comparisons: Sequence[Comparison], unit: TimeUnit = SECONDS) -> list[str]:
     """The table with its heading, and what would narrow it; nothing where there is no pair."""
     if not any(found.pairs for found in comparisons):
         return []
     head = f"compared with {printable(comparisons[0].against)}, pair by pair:"
-    note = "differences in seconds: medians over pairs [95 % interval of the mean]; a pair is two runs of one repeat"
+    note = (
+        f"differences in {unit.words}: medians over pairs [95 % interval of the mean]; a pair is two runs of one repeat"
+    )
     return [
         head,
-        printed(COMPARISON_COLUMNS, comparisons, "ll"),
+        printed(COMPARISON_COLUMNS, comparisons, "ll", unit),
         note,
         *(printable(words) for words in narrowing_lines(comparisons)),
     ]

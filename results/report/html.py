@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import shlex
 from pathlib import Path
@@ -16,11 +17,11 @@ from echelonflow.records.calibration import Calibration
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import Manifest
 from results.analysis.summary import Summary
-from results.report.budget import format_part, unexplained_share
-from results.report.comparison import format_difference, format_ratio, narrowing_lines
+from results.report.budget import unexplained_share
+from results.report.comparison import narrowing_lines
 from results.report.in_job import held_back
-from results.report.printed_column import MISSING, format_seconds, format_share
-from results.report.table import stretched, swapped_parts
+from results.report.printed_column import MISSING, format_estimate, format_seconds, format_share
+from results.report.table import stretched, swapped_parts, unit_of
 
 _PICTURES = (
     (
@@ -77,19 +78,22 @@ def write_report(folder: RunFolder, manifest: Manifest, calibration: Calibration
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["seconds"] = format_seconds
+    unit = unit_of(summary)
+    environment.filters["time"] = functools.partial(format_seconds, unit=unit)
+    environment.filters["signed_time"] = functools.partial(format_seconds, unit=unit, signed=True)
+    environment.filters["number"] = format_seconds
     environment.filters["share"] = format_share
-    environment.filters["difference"] = format_difference
-    environment.filters["ratio"] = format_ratio
+    environment.filters["difference"] = functools.partial(format_estimate, unit=unit, signed=True)
+    environment.filters["ratio"] = format_estimate
     environment.filters["ms"] = lambda value_s: MISSING if value_s is None else f"{value_s * 1e3:.2f}"
     environment.filters["percent"] = lambda value: MISSING if value is None else f"{value:.0%}"
     environment.filters["fine_percent"] = lambda value: MISSING if value is None else f"{value:.2%}"
-    environment.filters["part"] = format_part
     environment.filters["unexplained"] = lambda budget: format_share(unexplained_share(budget))
     environment.filters["size"] = lambda value: MISSING if value is None else format_size(value)
     environment.filters["rate"] = lambda rate_Bps: format_rate(rate_Bps * 8)
     text = environment.get_template("report.html.j2").render(
         summary=summary,
+        unit=unit,
         manifest=manifest,
         simulated=summary.backend == "fluid",
         calibration=calibration,

@@ -11,37 +11,42 @@ from results.analysis.summary import PolicyPart, PolicyResult, Summary
 from results.report.budget import budget_lines
 from results.report.comparison import comparison_lines
 from results.report.in_job import in_job_lines
-from results.report.printed_column import MISSING, PrintedColumn, format_estimate, format_seconds, format_share, printed
+from results.report.printed_column import (
+    MISSING,
+    PrintedColumn,
+    TimeUnit,
+    format_share,
+    plain,
+    printed,
+    timed,
+    unit_for,
+)
 
 COLUMNS: tuple[PrintedColumn[PolicyResult], ...] = (
-    PrintedColumn("policy", "", "Policy with its options.", lambda r: r.policy),
-    PrintedColumn("job", "", "Name of the job.", lambda r: r.job),
-    PrintedColumn(
-        "iteration", "s", "Iteration time: median over the valid runs, and the 95 % interval of their mean.",
-        lambda r: format_estimate(r.iteration_s),
+    plain("policy", "", "Policy with its options.", lambda r: r.policy),
+    plain("job", "", "Name of the job.", lambda r: r.job),
+    timed(
+        "iteration", "Iteration time: median over the valid runs, and the 95 % interval of their mean.",
+        lambda r: r.iteration_s,
     ),
-    PrintedColumn(
-        "exposed", "s", "Exposed communication: iteration time less what it would be if transfers took no time.",
-        lambda r: format_estimate(r.exposed_s),
+    timed(
+        "exposed", "Exposed communication: iteration time less what it would be if transfers took no time.",
+        lambda r: r.exposed_s,
     ),
-    PrintedColumn(
-        "tardiness", "s", "How much later than ideally the job's EchelonFlows ended, on average by their weights.",
-        lambda r: format_estimate(r.tardiness_s),
+    timed(
+        "tardiness", "How much later than ideally the job's EchelonFlows ended, on average by their weights.",
+        lambda r: r.tardiness_s,
     ),
-    PrintedColumn(
-        "predicted", "s", "Iteration time in the fluid simulation of the same jobs, network and policy.",
-        lambda r: format_seconds(r.predicted.iteration_s if r.predicted else None),
+    timed(
+        "predicted", "Iteration time in the fluid simulation of the same jobs, network and policy.",
+        lambda r: r.predicted.iteration_s if r.predicted else None,
     ),
-    PrintedColumn(
-        "off", "%", "`iteration` over `predicted`, less 1.", lambda r: format_share(r.iteration_difference)
-    ),
-    PrintedColumn(
+    plain("off", "%", "`iteration` over `predicted`, less 1.", lambda r: format_share(r.iteration_difference)),
+    plain(
         "speed-up", "", "Iteration time of the first policy over that of this one.",
         lambda r: MISSING if r.speedup is None else f"{r.speedup:.3f}",
     ),
-    PrintedColumn(
-        "valid", "", "Valid runs out of all attempts; only they count.", lambda r: f"{r.valid_runs}/{r.runs}"
-    ),
+    plain("valid", "", "Valid runs out of all attempts; only they count.", lambda r: f"{r.valid_runs}/{r.runs}"),
 )  # fmt: skip
 """The table of jobs."""
 
@@ -57,24 +62,18 @@ class SwappedPart:
 
 
 SWAP_COLUMNS: tuple[PrintedColumn[SwappedPart], ...] = (
-    PrintedColumn("run", "", "Name of the run.", lambda r: r.run),
-    PrintedColumn("in force", "", "Policy in force in that part of it.", lambda r: r.part.policy),
-    PrintedColumn(
-        "since", "s", "When it was swapped in; a dash for the run's own policy.",
-        lambda r: format_seconds(r.part.since_s),
+    plain("run", "", "Name of the run.", lambda r: r.run),
+    plain("in force", "", "Policy in force in that part of it.", lambda r: r.part.policy),
+    timed("since", "When it was swapped in; a dash for the run's own policy.", lambda r: r.part.since_s),
+    plain("job", "", "Name of the job.", lambda r: r.job),
+    timed(
+        "iteration", "Mean iteration time, over the iterations that lie wholly in that part.",
+        lambda r: r.figures.iteration_s if r.figures else None,
     ),
-    PrintedColumn("job", "", "Name of the job.", lambda r: r.job),
-    PrintedColumn(
-        "iteration", "s", "Mean iteration time, over the iterations that lie wholly in that part.",
-        lambda r: format_seconds(r.figures.iteration_s if r.figures else None),
-    ),
-    PrintedColumn(
-        "exposed", "s", "Their mean exposed communication.",
-        lambda r: format_seconds(r.figures.exposed_s if r.figures else None),
-    ),
-    PrintedColumn(
-        "tardiness", "s", "Mean tardiness of their EchelonFlows by weight.",
-        lambda r: format_seconds(r.figures.tardiness_s if r.figures else None),
+    timed("exposed", "Their mean exposed communication.", lambda r: r.figures.exposed_s if r.figures else None),
+    timed(
+        "tardiness", "Mean tardiness of their EchelonFlows by weight.",
+        lambda r: r.figures.tardiness_s if r.figures else None,
     ),
 )  # fmt: skip
 """The table of runs in which policies were swapped: before and after."""
@@ -92,22 +91,32 @@ def swapped_parts(summary: Summary) -> list[SwappedPart]:
 
 def _seconds(name: str, meaning: str, place: int) -> PrintedColumn[CoflowResult]:
     field = FIGURES[place]
-    return PrintedColumn(name, "s", f"{meaning} of Coflow completion times.", lambda r: f"{getattr(r, field):.3f}")
+    return timed(name, f"{meaning} of Coflow completion times.", lambda r: getattr(r, field))
 
 
 def _ratio(name: str, place: int) -> PrintedColumn[CoflowResult]:
     meaning = f"`{name}` over the first policy's."
-    return PrintedColumn(f"{name}/1st", "", meaning, lambda r: f"{r.normalised[place]:.3f}")
+    return plain(f"{name}/1st", "", meaning, lambda r: f"{r.normalised[place]:.3f}")
 
 
 _FIGURES = (("average", "Average"), ("median", "Median"), ("95th", "95th percentile"), ("99th", "99th percentile"))
 COFLOW_COLUMNS: tuple[PrintedColumn[CoflowResult], ...] = (
-    PrintedColumn("policy", "", "Policy with its options.", lambda r: r.policy),
-    PrintedColumn("Coflows", "", "Number of Coflows in the trace.", lambda r: str(r.coflows)),
+    plain("policy", "", "Policy with its options.", lambda r: r.policy),
+    plain("Coflows", "", "Number of Coflows in the trace.", lambda r: str(r.coflows)),
     *(_seconds(name, meaning, place) for place, (name, meaning) in enumerate(_FIGURES)),
     *(_ratio(name, place) for place, (name, _) in enumerate(_FIGURES)),
 )
 """The table of a simulated trace of Coflows."""
+
+
+def unit_of(summary: Summary) -> TimeUnit:
+    """The unit of all times of an experiment's tables: by its shortest iteration, or average completion of Coflows."""
+    return unit_for(
+        [
+            *(result.iteration_s.median for result in summary.results if result.iteration_s is not None),
+            *(result.average_s for result in summary.coflows),
+        ]
+    )
 
 
 def stretched(factor: float) -> str:
@@ -131,29 +140,32 @@ def attempts_lines(summary: Summary) -> list[str]:
 
 def summary_table(summary: Summary) -> str:
     """All results of an experiment in lines of text, with the verdict below them."""
-    simulated = summary.backend == "fluid"
+    simulated, unit = summary.backend == "fluid", unit_of(summary)
     title = f"{printable(summary.name)}{' (simulated)' if simulated else ''}:"
     if summary.coflows:
-        lines = [printed(COFLOW_COLUMNS, summary.coflows, align="l")]
+        lines = [printed(COFLOW_COLUMNS, summary.coflows, "l", unit)]
         lines.append(
-            "Coflow completion times in seconds, simulated (fluid), no packets were sent; /1st: over the first policy's"
+            f"Coflow completion times in {unit.words}, simulated (fluid), no packets were sent; /1st: over the first policy's"
         )
     else:
-        lines = [printed(COLUMNS, summary.results, align="ll")]
+        lines = [printed(COLUMNS, summary.results, "ll", unit)]
         source = "simulated (fluid), no packets were sent" if simulated else "measured on emulated links"
         several = any(r.iteration_s is not None and r.iteration_s.low is not None for r in summary.results)
         note = "; medians over runs [95 % interval]" if several else ""
         lines.append(
-            f"seconds, {source}{note}; predicted: iteration by fluid simulation; speed-up over the first policy"
+            f"{unit.words}, {source}{note}; predicted: iteration by fluid simulation; speed-up over the first policy"
         )
         if summary.stretch != 1:
             lines.append(stretched(summary.stretch))
-        lines += budget_lines(summary.results)
-        lines += in_job_lines(summary.results)
-        lines += comparison_lines(summary.comparisons)
+        lines += budget_lines(summary.results, unit)
+        lines += in_job_lines(summary.results, unit)
+        lines += comparison_lines(summary.comparisons, unit)
         swapped = swapped_parts(summary)
         if swapped:
-            lines += ["policies swapped in mid-run, which count for neither:", printed(SWAP_COLUMNS, swapped, "llrl")]
+            lines += [
+                "policies swapped in mid-run, which count for neither:",
+                printed(SWAP_COLUMNS, swapped, "llrl", unit),
+            ]
     lines += attempts_lines(summary)
     if not summary.valid:
         lines += ["verdict: INVALID", *(f"  - {printable(reason)}" for reason in summary.reasons)]

@@ -11,40 +11,80 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from echelonflow.files import write_whole
+from echelonflow.files import writing
+from echelonflow.records.run_record import ComputeRecord, DecisionRecord, FlowRecord
 from results.analysis.lanes import lanes
+from results.analysis.sample import Bounds, sampled
 from results.analysis.shown import ShownRun
 
 _DECISIONS = "decisions"
+MOST_STEPS = 40_000
+"""Of all runs together; a trace of more is a sample: viewers take seconds to open 20 MB."""
+_SAMPLED_HOSTS = 64
 
 
-def write_timeline(path: Path, runs: Sequence[ShownRun]) -> None:
-    """Write `runs` one after the other in one trace: a process per run and host, a thread per rank or flow lane."""
-    events: list[dict[str, Any]] = []
+def write_timeline(path: Path, runs: Sequence[ShownRun], *, whole: bool = False) -> None:
+    """Write `runs` one after the other in one trace: a process per run and host, a thread per rank or flow lane.
+
+    Runs with more than `MOST_STEPS` are sampled, unless the `whole` is asked for: their shown iteration, or its first
+    part. Names in the trace say so.
+    """
+    parts: list[_Part] = [(run, run.record.computes, run.record.flows, run.record.decisions, "") for run in runs]
+    if not whole and sum(len(run.record.computes) + len(run.record.flows) for run in runs) > MOST_STEPS:
+        parts = _sampled(runs)
+    first_process = 1
+    with writing(path) as file:
+        file.write(b'{"traceEvents":[')
+        for i, part in enumerate(parts):
+            events = _events(*part, first_process=first_process)
+            first_process = max(event["pid"] for event in events) + 1
+            file.write(b"," if i else b"")
+            file.write(json.dumps(events, separators=(",", ":"))[1:-1].encode())
+        file.write(b'],"displayTimeUnit":"ms"}\n')
+
+
+_Part = tuple[ShownRun, Sequence[ComputeRecord], Sequence[FlowRecord], Sequence[DecisionRecord], str]
+
+
+def _sampled(runs: Sequence[ShownRun]) -> list[_Part]:
+    """The shown iteration of every run, or the first part of it, on some hosts."""
+    hosts = max(_SAMPLED_HOSTS // len(runs), 1)
+    sample = sampled(runs, Bounds(hosts, MOST_STEPS // (2 * hosts * len(runs))))
+    found: list[_Part] = []
     for run in runs:
-        events += _events(run, first_process=_processes(events))
-    write_whole(path, json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, separators=(",", ":")) + "\n")
+        part = run.window
+        end_s = min(part.start_s + sample.until_s, part.finish_s)
+        decisions = [d for d in run.record.decisions if part.start_s <= d.time_s <= end_s]
+        words = ", ".join(filter(None, (f"iteration {part.iteration}", sample.words)))
+        found.append((run, sample.computes(run), sample.flows(run), decisions, f" (sample: {words})"))
+    return found
 
 
-def _processes(events: Sequence[dict[str, Any]]) -> int:
-    return max((event["pid"] for event in events), default=0) + 1
-
-
-def _events(shown: ShownRun, first_process: int) -> list[dict[str, Any]]:
+def _events(
+    shown: ShownRun,
+    computes: Sequence[ComputeRecord],
+    flows: Sequence[FlowRecord],
+    decisions: Sequence[DecisionRecord],
+    note: str,
+    *,
+    first_process: int,
+) -> list[dict[str, Any]]:
     run = shown.record
-    hosts = sorted({c.host for c in run.computes} | {f.src_host for f in run.flows})
+    finished = [f for f in flows if not math.isnan(f.finish_s)]
+    hosts = sorted({c.host for c in computes} | {f.src_host for f in flows})
     process = {host: first_process + i for i, host in enumerate([*hosts, _DECISIONS])}
-    title = f"{shown.title} #{run.repeat}"
+    title = f"{shown.title} #{run.repeat}{note}"
     events = [_name("process_name", pid, 0, f"{title}: {host}") for host, pid in process.items()]
     threads: set[tuple[int, int, str]] = set()
-    for c in run.computes:
+    for c in computes:
         threads.add((process[c.host], c.rank, f"{c.job} rank {c.rank}"))
         arguments = {"job": c.job, "iteration": c.iteration, "late_ms": c.late_s * 1e3}
         name = f"{c.step} ({c.kind})"
         events.append(_span((process[c.host], c.rank), name, "compute", (c.start_s, c.finish_s), arguments))
-    finished = [f for f in run.flows if not math.isnan(f.finish_s)]
-    for host in hosts:
-        mine = [f for f in finished if f.src_host == host]
+    sent: dict[str, list[FlowRecord]] = {host: [] for host in hosts}
+    for f in finished:
+        sent[f.src_host].append(f)
+    for host, mine in sent.items():
         # Beyond the ranks' threads, one per flow that is open at the same time.
         for lane, f in zip(lanes([(f.release_s, f.finish_s) for f in mine]), mine, strict=True):
             thread = 10_000 + lane
@@ -56,7 +96,7 @@ def _events(shown: ShownRun, first_process: int) -> list[dict[str, Any]]:
             }  # fmt: skip
             name = f"{f.flow} to {f.dst_host}"
             events.append(_span((process[host], thread), name, "flow", (f.release_s, f.finish_s), arguments))
-    for d in run.decisions:
+    for d in decisions:
         arguments = {
             "flows": d.flows, "groups": d.groups, "digest": d.digest, "policy_ms": d.policy_ms, "total_ms": d.total_ms,
             "changed": [list(change) for change in d.changed], "number": d.number, "ahead": d.ahead,

@@ -10,7 +10,7 @@ from tests.unit.test_results_budget import folder
 
 def test_every_explained_job_counts(tmp_path):
     root = folder(tmp_path / "run", Measured(settings=Settings()))
-    summary = analyse(root, pictures=False)
+    summary = analyse(root, pictures="none")
     assert [off.valid for off in offs(summary)] == [True, True]
     assert max(off.share for off in offs(summary)) < 1e-6
 

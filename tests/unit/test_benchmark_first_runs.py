@@ -110,7 +110,7 @@ def repository(tmp_path):
     write_experiment(
         made, network, [paper_job(network)], ["fair"], [synthetic_run([paper_job(network)], network, "fair", 0)]
     )
-    write_summary(made / "summary.json", analyse(made, pictures=False))
+    write_summary(made / "summary.json", analyse(made, pictures="none"))
     root = tmp_path / "repository"
     root.mkdir()
     (root / "run.sh").write_text(

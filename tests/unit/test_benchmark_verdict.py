@@ -101,7 +101,7 @@ def clean(tmp_path_factory):
     run = synthetic_run(experiment.jobs, experiment.network, POLICY, 0, 0)
     write_experiment(root, experiment.network, experiment.jobs, (POLICY,), [run])
     _without_limits_on_links(root)
-    assert analyse(root, pictures=False).reasons == ()
+    assert analyse(root, pictures="none").reasons == ()
     return root
 
 
@@ -201,7 +201,7 @@ def test_an_experiment_that_was_not_ended_is_gone_on_with_and_one_that_was_is_ke
                 folder.failure.write_text("interrupted")
             else:
                 folder.failure.unlink(missing_ok=True)
-            return code, analyse(root, pictures=False)
+            return code, analyse(root, pictures="none")
 
         return carry_out
 

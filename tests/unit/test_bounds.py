@@ -235,5 +235,7 @@ def test_jobs_without_traffic():
     with pytest.raises(InputError, match="nothing to bound"):
         bounds.of_jobs([silent], ONE_LINK)
     moved = JobDag(2, (Transfer("x", 0, 1, 1000, "x"),), (Group("g", "t", ("x",), (0.0,)),))
-    with pytest.raises(InputError, match="computes nothing"):
-        bounds.iteration_bound([Job("idle", moved, ("h1", "h2"))], ONE_LINK)
+    sent_s = 1000 / ONE_LINK.capacity_Bps[0]
+    assert bounds.iteration_bound([Job("sends", moved, ("h1", "h2"))], ONE_LINK).mean_s == pytest.approx(sent_s)
+    # Nothing ties an iteration to the one before: all five are under way at once, and share the link.
+    assert bounds.iteration_bound([Job("sends", moved, ("h1", "h2"), 5)], ONE_LINK).mean_s == pytest.approx(sent_s)

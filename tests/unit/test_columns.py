@@ -44,11 +44,11 @@ def emulated(tmp_path_factory):
     root = write_experiment(tmp_path_factory.mktemp("emulated") / "run", network, jobs, names, runs)
     write_swap(root, runs[-1], 2.0, "fair")
     explain_runs(root, network, jobs)
-    return root, analyse(root, pictures=False)
+    return root, analyse(root, pictures="none")
 
 
 def simulated(path, root):
-    _, summary = runner.run(schema.load(path), root, "fluid", lambda _: None, pictures=False)
+    _, summary = runner.run(schema.load(path), root, "fluid", lambda _: None, pictures="none")
     return root, summary
 
 

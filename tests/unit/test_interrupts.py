@@ -44,7 +44,7 @@ def batch(echelon, tmp_path, monkeypatch):
     def play(*ends):
         begun, left = [], list(ends)
 
-        def run(experiment, root, backend, report):
+        def run(experiment, root, backend, report, **_):
             begun.append(experiment.name)
             end = left.pop(0)
             if isinstance(end, BaseException):

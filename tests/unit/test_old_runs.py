@@ -27,7 +27,7 @@ def test_a_run_from_before_versions_gives_the_tables_that_it_gave_then(old):
     then = {name: (old / name).read_text(encoding="utf-8") for name in TABLES}
     for name in TABLES:
         (old / name).unlink()
-    summary = analyse(old, pictures=False)
+    summary = analyse(old, pictures="none")
     assert summary.valid, summary.reasons
     assert {result.policy for result in summary.results} == {"fair", "echelonflow"}
     for name in TABLES:
@@ -63,7 +63,7 @@ def _assert_still_there(then, now, where):
 
 def test_its_packets_are_found_by_the_ports_that_it_used(old):
     """What every flow's packets say agrees with the agents' logs, byte by byte."""
-    analyse(old, pictures=False)
+    analyse(old, pictures="none")
     runs = json.loads((old / "summary.json").read_text(encoding="utf-8"))["runs"]
     assert len(runs) == 2
     for run in runs:

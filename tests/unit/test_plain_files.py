@@ -80,14 +80,14 @@ def test_a_file_with_a_hole_of_a_terabyte_is_not_read(folder, name, remains):
         with pytest.raises(InputError, match=r"manifest\.json: is longer than 4 GiB, which no record is"):
             analyse(folder)
         return
-    reasons = analyse(folder, pictures=False).reasons
+    reasons = analyse(folder, pictures="none").reasons
     assert any(f"{name}: is longer than 4 GiB, which no record is" in reason for reason in reasons)
 
 
 @pytest.mark.parametrize("agent", ["h1", "h2"])
 def test_a_log_with_a_hole_of_a_terabyte_makes_its_run_invalid(folder, agent):
     os.truncate(folder / "raw" / "fair-r0" / "agents" / f"{agent}.jsonl", 1 << 40)
-    summary = analyse(folder, pictures=False)
+    summary = analyse(folder, pictures="none")
     assert not summary.valid
     assert any(f"{agent}.jsonl: is longer than 4 GiB" in reason for reason in summary.reasons)
 

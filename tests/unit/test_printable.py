@@ -54,7 +54,7 @@ def test_lines_stay_lines(capsys):
 def test_a_file_of_a_hostile_name_adds_no_line_to_the_verdict(folder):
     write_seal(RunFolder(folder))
     (folder / "raw" / HOSTILE).write_text("")
-    lines = summary_table(analyse(folder, pictures=False)).splitlines()
+    lines = summary_table(analyse(folder, pictures="none")).splitlines()
     assert all(line.isprintable() for line in lines)
     assert "verdict: valid" not in lines
     assert any("was added after the run" in line for line in lines)
@@ -91,6 +91,6 @@ def test_nothing_in_a_report_is_markup_of_others(folder):
     facts = {"title": markup, "git": markup, "machine": {markup: markup}, "experiment": {markup: markup}}
     write_manifest(folder / "manifest.json", msgspec.structs.replace(manifest, **facts))
     (folder / "failure.txt").write_text(markup)
-    analyse(folder, pictures=False)
+    analyse(folder, pictures="none")
     assert markup not in (folder / "report.html").read_text()
     assert (folder / "report.html").read_text().count("&lt;script&gt;alert(1)") >= 5

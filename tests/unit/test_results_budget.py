@@ -72,7 +72,7 @@ def folder(root, measured=None, *, policies=POLICIES, found=GOOD_LINKS, change=N
 
 
 def analysed(root):
-    return analyse(root, pictures=False)
+    return analyse(root, pictures="none")
 
 
 LATE = Measured(

@@ -50,7 +50,7 @@ def written(root, change=None, *, network=NETWORK):
 
 def judged(root):
     """The reasons of a folder's one run; it must count for nothing if there is one."""
-    summary = analyse(root, pictures=False)
+    summary = analyse(root, pictures="none")
     (run,) = summary.runs
     (result,) = summary.results
     assert summary.valid == run.valid
@@ -147,7 +147,7 @@ def test_a_swap_in_mid_run(tmp_path):
     assert kept["parts"][0]["jobs"]["pipeline"]["iteration_s"] == pytest.approx(8.5, abs=1e-3)
     with (root / "iterations.csv").open() as file:
         assert [row["in_force"] for row in csv.DictReader(file)] == ["fair", "fair > echelonflow"]
-    assert "policies swapped in mid-run, which count for neither:" in summary_table(analyse(root, pictures=False))
+    assert "policies swapped in mid-run, which count for neither:" in summary_table(analyse(root, pictures="none"))
     assert "Policies swapped in mid-run" in (root / "report.html").read_text()
 
 
@@ -296,7 +296,7 @@ def test_a_plan_that_declares_other_flows_than_its_jobs(tmp_path):
 )
 def test_a_run_json_that_contradicts_others(tmp_path, change, words):
     root = outcome_changed(written(tmp_path / "run"), **change)
-    summary = analyse(root, pictures=False)
+    summary = analyse(root, pictures="none")
     assert any(words in reason for reason in summary.reasons), summary.reasons
 
 
@@ -314,7 +314,7 @@ def test_an_assignment_and_a_network_of_another_experiment(tmp_path):
     write_network(folder.network, other)
     assignment = read_assignment(folder.assignment)
     write_assignment(folder.assignment, msgspec.structs.replace(assignment, network=other, jobs=()))
-    assert analyse(root, pictures=False).reasons == (
+    assert analyse(root, pictures="none").reasons == (
         "manifest.json and network.json differ in the network",
         "manifest.json and assignment.json differ in the jobs",
         "manifest.json and assignment.json differ in the network",
@@ -377,7 +377,7 @@ def test_raw_files_that_were_changed_after_the_run_are_named(tmp_path):
     calibration.write_text(calibration.read_text().replace("userspace", "Userspace"))
     (folder.pcap / f"{LABEL}-h3.pcap").write_bytes(b"")
     folder.network.unlink()
-    assert analyse(folder.root, pictures=False).reasons == (
+    assert analyse(folder.root, pictures="none").reasons == (
         "calibration.json was changed after the run",
         "network.json is gone",
         f"{LABEL}: pcap/{LABEL}-h3.pcap was added after the run",
@@ -391,5 +391,5 @@ def test_a_seal_that_is_missing_or_garbled(tmp_path, content):
     folder.seal.unlink()
     if content is not None:
         folder.seal.write_bytes(content)
-    (reason,) = analyse(folder.root, pictures=False).reasons
+    (reason,) = analyse(folder.root, pictures="none").reasons
     assert "seal.json" in reason

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -125,7 +126,7 @@ def test_an_invalid_run_in_whose_place_another_was_made_is_told_of_and_costs_not
     manifest = read_manifest(root / "manifest.json")
     given = {"attempts": dict.fromkeys(manifest.policies, 3), "repeats": 2, "sealed": False}
     write_manifest(root / "manifest.json", msgspec.structs.replace(manifest, **given))
-    summary = analyse(root, pictures=False)
+    summary = analyse(root, pictures="none")
     assert summary.valid, summary.reasons
     spoiled = next(run for run in summary.runs if not run.valid)
     (reason,) = summary.set_aside
@@ -143,7 +144,7 @@ def test_an_invalid_run_is_kept_marked_and_left_out(tmp_path):
         runs[3].outcome.load = msgspec.structs.replace(runs[3].outcome.load, cpu_busy=0.99)
 
     root = experiment(tmp_path / "run", repeats=2, change=spoil)
-    summary = analyse(root, pictures=False)
+    summary = analyse(root, pictures="none")
     assert not summary.valid
     (reason,) = summary.reasons
     assert reason.startswith("fair-r1: ")
@@ -162,7 +163,7 @@ def test_retransmissions_wrong_marks_and_missing_bytes_show_in_tables_and_verdic
         runs[2].missing_tail = {"x2"}
 
     root = experiment(tmp_path / "run", change=spoil)
-    summary = analyse(root, pictures=False)
+    summary = analyse(root, pictures="none")
     flows = {(row["policy"], row["flow"]): row for row in rows(root, "flows")}
     again = flows["fair", "x0"]
     assert again["retransmissions"] == "1"
@@ -181,7 +182,7 @@ def test_log_and_packets_must_agree(tmp_path):
     def late(runs):
         runs[0].log_later_s = 0.004
 
-    summary = analyse(experiment(tmp_path / "run", change=late), pictures=False)
+    summary = analyse(experiment(tmp_path / "run", change=late), pictures="none")
     told = [reason for reason in summary.reasons if "times in logs contradict each other" not in reason]
     assert told
     assert all("apart by log and by packets" in reason for reason in told)
@@ -200,7 +201,7 @@ def test_what_a_killed_run_left_is_read_as_far_as_it_goes(tmp_path):
     files = RunFolder(root).run("fair-r0")
     record = read_run(files, read_outcome(files.outcome), read_plan(files.plan)).record
     assert len(record.flows) == 3
-    summary = analyse(root, pictures=False)
+    summary = analyse(root, pictures="none")
     told = "\n".join(summary.reasons)
     assert "the agent on h2 died" in told
     assert "the capture of h2 ends in mid-packet" in told
@@ -214,7 +215,7 @@ def test_a_run_that_never_started_and_one_that_is_missing(tmp_path):
     never = {"zero_monotonic_s": None, "completed": False, "failure": "h1 was not ready"}
     write_outcome(run, msgspec.structs.replace(read_outcome(run), **never))
     (root / "raw" / "echelonflow-r0" / "run.json").unlink()
-    summary = analyse(root, pictures=False)
+    summary = analyse(root, pictures="none")
     told = "\n".join(summary.reasons)
     assert "fair-r0: the run did not end: h1 was not ready" in told
     assert "1 of 3 runs are missing: echelonflow repeat 0" in told
@@ -225,7 +226,7 @@ def test_a_run_that_never_started_and_one_that_is_missing(tmp_path):
 def test_a_network_that_is_not_the_declared_one_makes_all_runs_invalid(tmp_path):
     root = experiment(tmp_path / "run")
     write_calibration(root / "calibration.json", calibration(0.05))
-    summary = analyse(root, pictures=False)
+    summary = analyse(root, pictures="none")
     assert not summary.valid
     assert all(r.valid_runs == 0 and r.iteration_s is None for r in summary.results)
 
@@ -233,7 +234,7 @@ def test_a_network_that_is_not_the_declared_one_makes_all_runs_invalid(tmp_path)
 def test_only_runs_made_while_links_were_off_are_invalid(tmp_path):
     root = experiment(tmp_path / "run")
     write_calibration(root / "calibration.json", calibration(0.0, -0.05, 0.01))
-    summary = analyse(root, pictures=False)
+    summary = analyse(root, pictures="none")
     assert [run.valid for run in summary.runs] == [True, False, True]
     assert "carried -5.0% of what they declare" in summary.runs[1].reasons[0]
     report = (root / "report.html").read_text()
@@ -269,11 +270,11 @@ def test_a_simulated_experiment_says_so(tmp_path):
 def test_predictions_given_are_kept_for_the_next_analysis(tmp_path):
     root = experiment(tmp_path / "run")
     (root / "prediction.json").unlink()
-    assert analyse(root, pictures=False).results[0].predicted is None
+    assert analyse(root, pictures="none").results[0].predicted is None
     network = paper_network()
     given = {"fair": simulate([paper_job(network)], network, policies.load("fair"))}
-    analyse(root, given, pictures=False)
-    assert analyse(root, pictures=False).results[0].predicted.iteration_s == pytest.approx(8.5, abs=1e-4)
+    analyse(root, given, pictures="none")
+    assert analyse(root, pictures="none").results[0].predicted.iteration_s == pytest.approx(8.5, abs=1e-4)
 
 
 def test_the_report_stands_alone_and_escapes_what_it_quotes(tmp_path):
@@ -288,7 +289,7 @@ def test_the_report_stands_alone_and_escapes_what_it_quotes(tmp_path):
 
 def test_the_timeline_holds_every_step_of_the_shown_runs(tmp_path):
     root = experiment(tmp_path / "run")
-    analyse(root, pictures=False)
+    analyse(root, pictures="none")
     events = json.loads((root / "timeline.json").read_text())["traceEvents"]
     spans = [e for e in events if e["ph"] == "X"]
     assert len([e for e in spans if e["cat"] == "compute"]) == 18
@@ -311,9 +312,16 @@ def test_lanes_are_few_and_free_of_overlap():
 
 def test_records_survive_the_file(tmp_path):
     network = paper_network()
-    run = synthetic_run([paper_job(network)], network, "fair", 0).record
+    jobs = [paper_job(network, 2)]
+    run = simulate(jobs, network, policies.load("fair"))
     save_runs(tmp_path / "r.json", [run])
     assert load_runs(tmp_path / "r.json") == [run]
+    # The same as objects, which are what an emulation leaves.
+    objects = replace(run, computes=list(run.computes), flows=list(run.flows))
+    save_runs(tmp_path / "r.json", [objects])
+    assert load_runs(tmp_path / "r.json") == [run] == [objects]
+    with pytest.raises(ValueError, match="without marks"):
+        save_runs(tmp_path / "r.json", [synthetic_run(jobs, network, "fair", 0).record])
 
 
 @pytest.mark.parametrize(
@@ -358,7 +366,7 @@ def test_a_damaged_line_in_the_middle_of_a_log_is_named_and_left_out(tmp_path, d
     log = root / "raw" / "fair-r0" / "agents" / "h1.jsonl"
     lines = log.read_bytes().splitlines()
     log.write_bytes(b"\n".join([*lines[:2], damage, *lines[2:]]) + b"\n")
-    summary = analyse(root, pictures=False)
+    summary = analyse(root, pictures="none")
     (reason,) = summary.reasons
     assert reason.startswith("fair-r0: cannot be read, and is left out:")
     assert "h1.jsonl, line 3: " in reason
@@ -372,7 +380,7 @@ def test_a_damaged_line_in_the_middle_of_a_log_is_named_and_left_out(tmp_path, d
 def test_a_run_json_that_was_cut_off_costs_that_run_alone(tmp_path, text):
     root = experiment(tmp_path / "run")
     (root / "raw" / "coflow-grouping-group-r0" / "run.json").write_bytes(text)
-    summary = analyse(root, pictures=False)
+    summary = analyse(root, pictures="none")
     assert [run.label for run in summary.runs if not run.valid] == ["coflow-grouping-group-r0"]
     assert all(reason.startswith("coflow-grouping-group-r0: ") for reason in summary.reasons)
     assert any("run.json: is not" in reason for reason in summary.reasons)

@@ -30,7 +30,7 @@ def gated(window):
 @pytest.mark.parametrize("window", [Window(slots=1), Window(credit_bytes=50_001), Window(99_999, overdraw=False)])
 def test_how_long_flows_waited_inside_their_job_is_told(tmp_path, window):
     run, root = analysed(tmp_path / "run", gated(window))
-    summary = analyse(root, pictures=False)
+    summary = analyse(root, pictures="none")
     assert summary.valid, summary.reasons
     with (root / "flows.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -51,7 +51,7 @@ def test_how_long_flows_waited_inside_their_job_is_told(tmp_path, window):
 
 def test_a_job_that_holds_nothing_back_has_no_such_table(tmp_path):
     _, root = analysed(tmp_path / "run", paper_job(paper_network()))
-    summary = analyse(root, pictures=False)
+    summary = analyse(root, pictures="none")
     assert "waits inside jobs" not in summary_table(summary)
     assert "Waits inside jobs" not in (root / "report.html").read_text()
     assert summary.results[0].in_job_s is None
@@ -62,5 +62,5 @@ def test_a_run_whose_logs_break_the_discipline_is_invalid(tmp_path):
         return [f if f.ready_s is None else replace(f, release_s=f.ready_s, ready_s=None) for f in flows]
 
     _, root = analysed(tmp_path / "run", gated(Window(slots=1)), released_at_once)
-    (run,) = analyse(root, pictures=False).runs
+    (run,) = analyse(root, pictures="none").runs
     assert any("did not keep to its own scheduler: gated, rank 0: layer" in reason for reason in run.reasons)

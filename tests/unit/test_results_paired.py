@@ -105,7 +105,7 @@ def test_the_policy_that_was_named_is_the_one_compared_with(tmp_path):
     root = experiment(tmp_path / "run", repeats=2)
     manifest = read_manifest(root / "manifest.json")
     write_manifest(root / "manifest.json", msgspec.structs.replace(manifest, against="echelonflow", sealed=False))
-    summary = analyse(root, pictures=False)
+    summary = analyse(root, pictures="none")
     assert {found.against for found in summary.comparisons} == {"echelonflow"}
     assert len(summary.comparisons) == len(manifest.policies) - 1
     assert "Compared with echelonflow, pair by pair" in (root / "report.html").read_text()

@@ -85,16 +85,16 @@ def stopping(monkeypatch, name, after, error):
 @pytest.mark.parametrize("finished", [1, 2])
 def test_a_simulation_goes_on_where_it_stopped_and_ends_the_same(experiment, tmp_path, monkeypatch, finished):
     whole, out = tmp_path / "whole", tmp_path / "out"
-    assert runner.run(experiment, whole, "fluid", quiet, pictures=False)[0] == EXIT_VALID
+    assert runner.run(experiment, whole, "fluid", quiet, pictures="none")[0] == EXIT_VALID
     part = "predict" if experiment.trace is None else "_simulated"
     with monkeypatch.context() as patched:
         stopping(patched, part, finished, KeyboardInterrupt())
-        code, summary = runner.run(experiment, out, "fluid", quiet, pictures=False)
+        code, summary = runner.run(experiment, out, "fluid", quiet, pictures="none")
     assert code == EXIT_INTERRUPTED
     if experiment.trace is None:
         assert summary.reasons[0] == "the experiment failed: interrupted"
     calls = stopping(monkeypatch, part, 99, None)
-    code, _ = runner.resume(resuming.begun(out), quiet, pictures=False)
+    code, _ = runner.resume(resuming.begun(out), quiet, pictures="none")
     assert (code, len(calls)) == (EXIT_VALID, 3 - finished)
     assert derived(out) == derived(whole)
     assert not RunFolder(out).failure.exists()
@@ -104,14 +104,14 @@ def test_a_simulation_goes_on_where_it_stopped_and_ends_the_same(experiment, tmp
 def test_a_simulation_in_which_nothing_was_finished_leaves_no_folder(experiment, tmp_path, monkeypatch):
     stopping(monkeypatch, "predict" if experiment.trace is None else "_simulated", 0, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        runner.run(experiment, tmp_path / "out", "fluid", quiet, pictures=False)
+        runner.run(experiment, tmp_path / "out", "fluid", quiet, pictures="none")
     assert not (tmp_path / "out").exists()
 
 
 def test_a_policy_that_fails_does_not_take_the_others_with_it(experiment, tmp_path, monkeypatch):
     part = "predict" if experiment.trace is None else "_simulated"
     stopping(monkeypatch, part, 2, PolicyError("policy echelonflow: raised ZeroDivisionError"))
-    code, _ = runner.run(experiment, tmp_path / "out", "fluid", quiet, pictures=False)
+    code, _ = runner.run(experiment, tmp_path / "out", "fluid", quiet, pictures="none")
     assert code == EXIT_FAILED
     assert RunFolder(tmp_path / "out").failure.read_text() == "policy echelonflow: raised ZeroDivisionError\n"
     assert (tmp_path / "out" / "report.html").exists()
@@ -119,12 +119,12 @@ def test_a_policy_that_fails_does_not_take_the_others_with_it(experiment, tmp_pa
 
 def test_runs_that_cannot_be_read_are_made_again(experiment, tmp_path):
     out = tmp_path / "out"
-    runner.run(experiment, out, "fluid", quiet, pictures=False)
+    runner.run(experiment, out, "fluid", quiet, pictures="none")
     before = derived(out)
     for name in ("runs.json", "coflow-runs.json"):
         if (out / name).exists():
             (out / name).write_bytes((out / name).read_bytes()[:100])
-    runner.resume(resuming.begun(out), quiet, pictures=False)
+    runner.resume(resuming.begun(out), quiet, pictures="none")
     assert derived(out) == before
 
 
@@ -135,7 +135,7 @@ def test_runs_that_cannot_be_read_are_made_again(experiment, tmp_path):
 def test_another_experiment_is_refused_by_what_differs(tmp_path, change, named):
     path = tmp_path / "e.yaml"
     YAML().dump({**GOOD, "policies": POLICIES}, path)
-    runner.run(schema.load(path), tmp_path / "out", "fluid", quiet, pictures=False)
+    runner.run(schema.load(path), tmp_path / "out", "fluid", quiet, pictures="none")
     resuming.begun(tmp_path / "out", schema.load(path))
     with pytest.raises(InputError, match=rf"begun with another experiment: .*{named}.* differ from the file given"):
         resuming.begun(tmp_path / "out", schema.load(path, change))
@@ -149,13 +149,13 @@ def test_a_folder_in_which_nothing_was_begun_is_refused(tmp_path):
 def test_a_folder_goes_on_without_its_file_and_says_what_has_changed(tmp_path, monkeypatch):
     path = tmp_path / "e.yaml"
     YAML().dump({**GOOD, "policies": POLICIES}, path)
-    runner.run(schema.load(path), tmp_path / "out", "fluid", quiet, pictures=False)
+    runner.run(schema.load(path), tmp_path / "out", "fluid", quiet, pictures="none")
     path.unlink()
     begun = resuming.begun(tmp_path / "out")
     assert resuming.changes(begun.manifest) is None
     monkeypatch.setattr(resuming, "git_revision", lambda: "0ther")
     told = []
-    runner.resume(begun, told.append, pictures=False)
+    runner.resume(begun, told.append, pictures="none")
     assert [type(report) for report in told if "now 0ther" in getattr(report, "reason", "")] == [Warned]
 
 

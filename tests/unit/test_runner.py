@@ -39,7 +39,7 @@ def predicted_s(monkeypatch, tmp_path):
         monkeypatch.setattr(preflight, "machine_facts", dict)
         monkeypatch.setattr(world, "machine_lock", contextlib.nullcontext)
         experiment = check({**PIPELINE, **changes}, tmp_path / "e.yaml")
-        runner.run(experiment, tmp_path / "out", "emulation", lambda _: None, pictures=False)
+        runner.run(experiment, tmp_path / "out", "emulation", lambda _: None, pictures="none")
         (run,) = load_runs(RunFolder(tmp_path / "out").prediction)
         return max(compute.finish_s for compute in run.computes)
 

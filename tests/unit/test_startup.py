@@ -65,7 +65,7 @@ def test_a_simulation_without_pictures_loads_neither_plotting_nor_the_compiler(e
         from echelon.experiment import schema
         from echelon.running import runner
         code, _ = runner.run(
-            schema.load(Path(sys.argv[1])), Path(sys.argv[2]), "fluid", lambda _: None, pictures=False
+            schema.load(Path(sys.argv[1])), Path(sys.argv[2]), "fluid", lambda _: None, pictures="none"
         )
         assert code == 0
     """

@@ -59,7 +59,7 @@ def test_what_stretches_nothing_is_refused(stretch):
 def test_results_say_that_time_was_stretched_and_resuming_keeps_it(tmp_path):
     path, out = tmp_path / "e.yaml", tmp_path / "out"
     YAML().dump(DATA, path)
-    _, summary = runner.run(load(path, {"stretch": 2.0}), out, "fluid", lambda _: None, pictures=False)
+    _, summary = runner.run(load(path, {"stretch": 2.0}), out, "fluid", lambda _: None, pictures="none")
     assert summary.results[0].iteration_s.median == pytest.approx(2 * 8.5, rel=1e-6)
     words = "time was stretched 2 times (--stretch): seconds over 2 are those of the experiment as its file says"
     assert words in summary_table(summary)

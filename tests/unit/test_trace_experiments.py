@@ -190,7 +190,7 @@ def test_the_fluid_backend_needs_no_package_but_the_base_ones(file, tmp_path):
 def test_progress_of_a_long_simulation_is_told(trace, tmp_path, monkeypatch):
     monkeypatch.setattr(simulated, "_SAY_EVERY_S", 0.0)
     told = []
-    runner.run(checked(trace), tmp_path / "out", "fluid", told.append, pictures=False)
+    runner.run(checked(trace), tmp_path / "out", "fluid", told.append, pictures="none")
     assert {report.policy for report in told} == {"fair", "coflow"}
     assert max(report.now_s for report in told) == pytest.approx(5)
     assert not (tmp_path / "out" / "figures").exists()
@@ -217,7 +217,7 @@ def test_faults_of_realism_are_named(fluid, words):
 
 
 def test_the_shipped_experiment_runs_and_coflow_beats_fair(tmp_path):
-    _, summary = runner.run(schema.load(SHIPPED), tmp_path / "out", "fluid", lambda _: None, pictures=False)
+    _, summary = runner.run(schema.load(SHIPPED), tmp_path / "out", "fluid", lambda _: None, pictures="none")
     fair, coflow, _ = summary.coflows
     assert coflow.average_s < fair.average_s
     kinds = {kind.name: kind.coflows for kind in fair.kinds}
@@ -232,7 +232,7 @@ COFLOWSIM_AVERAGE_S = {"fair": 1.98853, "sebf": 1.13867, "fifo": 1.56467}
 def test_with_coflowsims_rules_and_conventions_its_averages_come_out(tmp_path, monkeypatch):
     """To half a per cent: it goes in steps of 8 ms, of which a Coflow's end loses half."""
     monkeypatch.chdir(ROOT)
-    _, summary = runner.run(schema.load(COFLOWSIM), tmp_path / "out", "fluid", lambda _: None, pictures=False)
+    _, summary = runner.run(schema.load(COFLOWSIM), tmp_path / "out", "fluid", lambda _: None, pictures="none")
     found = {r.policy.partition("order=")[2].rstrip(")"): r.average_s for r in summary.coflows if ".py" in r.policy}
     assert found == pytest.approx(COFLOWSIM_AVERAGE_S, rel=0.005)
     ours = {r.policy: r.average_s for r in summary.coflows if ".py" not in r.policy}
@@ -252,7 +252,7 @@ def test_shipped_trace_experiments_can_be_read_where_their_trace_is(monkeypatch)
 
 def test_records_that_were_damaged_are_refused(trace, tmp_path):
     out = tmp_path / "out"
-    runner.run(checked(trace), out, "fluid", lambda _: None, pictures=False)
+    runner.run(checked(trace), out, "fluid", lambda _: None, pictures="none")
     body = json.loads((out / "coflow-runs.json").read_text())
     body["runs"][0]["finish_s"].pop()
     (out / "coflow-runs.json").write_text(json.dumps(body))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats
 from echelonflow.model.dag import Compute, Job, Transfer
 from echelonflow.model.network import Network
@@ -51,7 +50,7 @@ def iteration_bound(jobs: Sequence[Job], network: Network, intervals: int = INTE
     finish plus that flow's tail, which is a tardiness with due time minus the tail. So the bound of `several` holds for
     the weighted sum of the jobs' ends, with earliest starts as releases.
 
-    Raises InputError where a job does not compute anything in its last iteration.
+    A job's end is that of its last step, transfers included (`echelonflow.model.iterations`).
     """
     found = [_alone(job, network) for job in jobs]
     alone = {job.name: (end_s - job.start_s) / job.iterations for job, (end_s, _) in zip(jobs, found, strict=True)}
@@ -90,7 +89,7 @@ def _joint(jobs: Sequence[Job], found: Sequence[tuple[float, list[_Demand]]], ne
 
 
 def _alone(job: Job, network: Network) -> tuple[float, list[_Demand]]:
-    """Least end of the last iteration if the job were alone, and the flows which that end waits for."""
+    """Least end of all iterations if the job were alone, and its flows, for which that end waits."""
     steps = [(k, name) for k in range(job.iterations) for name in job.dag.order]
     place = {key: i for i, key in enumerate(steps)}
     paths: dict[int, tuple[int, ...]] = {}
@@ -102,9 +101,7 @@ def _alone(job: Job, network: Network) -> tuple[float, list[_Demand]]:
         elif not job.is_local(step):
             paths[i] = network.path(*job.hosts_of(step))
             own_s[i] = step.size_bytes / min(network.capacity_Bps[link] for link in paths[i])
-    last = [place[job.iterations - 1, step.name] for step in job.dag.computes]
-    if not last:
-        raise InputError(f"job {job.name} computes nothing: it has no iteration time")
+    last = [place[key] for key in _awaited_by_nothing(job)]
     start_s = np.full(len(steps) + 1, job.start_s)
     follows = np.full((len(steps) + 1, len(steps)), -np.inf)  # least seconds from the end of a column to a row's start
     for i in range(len(steps) + 1):
@@ -121,6 +118,14 @@ def _alone(job: Job, network: Network) -> tuple[float, list[_Demand]]:
         if follows[-1, i] > -np.inf
     ]
     return float(start_s[-1]), demands
+
+
+def _awaited_by_nothing(job: Job) -> Iterator[StepKey]:
+    """The steps of all iterations that no other step waits for: with the last of them the job ends."""
+    for name in job.dag.order:
+        if not job.dag.followers[name]:
+            first = 0 if not job.dag.next_followers[name] else job.iterations - 1
+            yield from ((iteration, name) for iteration in range(first, job.iterations))
 
 
 def _before(job: Job, key: StepKey, place: dict[StepKey, int]) -> list[int]:
