@@ -21,6 +21,7 @@ from echelonflow.records.placed_job import PlacedJob as PlacedJobRecord
 from tests.unit.format_files import ASTRA, CASES, PIPEDREAM, chakra_ring, valid_files, write
 from traffic.agent.plan import check_observable
 from traffic.workloads import formats, paradigms
+from traffic.workloads.formats import _files
 from traffic.workloads.formats._account import Account, Amount
 from traffic.workloads.formats._job_schema import EchelonJob, PlacedJob
 from traffic.workloads.formats._report import Report
@@ -265,6 +266,22 @@ def test_a_place_that_cannot_be_written_to_leaves_nothing(tmp_path):
     assert not [p.name for p in tmp_path.iterdir() if p.name.endswith(".part")]
     with pytest.raises(InputError, match="cannot be written"):
         formats.write_job(dag, tmp_path / "nowhere" / "x.json")
+
+
+@pytest.mark.parametrize("name", ["job", "chakra"])
+def test_what_could_not_be_read_again_is_not_written(tmp_path, monkeypatch, name):
+    dag = formats.read("chakra", chakra_ring(tmp_path), {}).dag
+    write_it, limit = (formats.write_job, "MAX_JSON_BYTES") if name == "job" else (formats.write_chakra, "MAX_BYTES")
+    before = sorted(tmp_path.iterdir())
+    written = write_it(dag, tmp_path / "fits")
+    longest = max(path.stat().st_size for path in written)
+    monkeypatch.setattr(_files, limit, longest - 1)
+    with pytest.raises(InputError, match="are read; name what you convert in the experiment file itself"):
+        write_it(dag, tmp_path / "long")
+    assert sorted(tmp_path.iterdir()) == sorted([*before, *written])
+    if name == "job":  # one limit for both
+        with pytest.raises(InputError, match="which is the limit"):
+            formats.read("job", written, {})
 
 
 EXPERIMENT = {
