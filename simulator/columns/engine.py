@@ -9,7 +9,8 @@ import numpy as np
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.dag import Compute, Job
 from echelonflow.model.network import Network
-from echelonflow.records.run_record import ComputeRecord, FlowRecord, RunRecord
+from echelonflow.records.run_columns import ComputeColumns, ComputeStep, FlowColumns, FlowStep
+from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import CoflowTable, GroupTable, JobTable, Snapshot
 from simulator.columns import loops, room
@@ -113,28 +114,31 @@ class _Simulation:
 def _write(asked: Asked, jobs: Sequence[Job], tables: t.Tables, record: RunRecord) -> None:
     plan = asked.plan
     _, iteration, step = _places(plan, tables.flow_records)
-    flows = plan.steps[t.STEP_FLOW, step]
-    for flow, i, release_s, start_s, finish_s in zip(
-        flows.tolist(), iteration.tolist(), *tables.flow_records_s.tolist(), strict=True
-    ):
-        group, d = asked.declared[flow]
-        record.flows.append(
-            FlowRecord(
-                group.job, i, d.flow, group.group, group.kind, d.coflow, d.src_host, d.dst_host, d.src_port, d.dst_port,
-                d.size_bytes, d.offset_s, release_s, start_s, finish_s, d.size_bytes, d.size_bytes,
+    flows = FlowColumns(
+        [
+            FlowStep(
+                group.job, d.flow, group.group, group.kind, d.coflow, d.src_host, d.dst_host, d.src_port, d.dst_port,
+                d.size_bytes, d.offset_s,
             )
-        )  # fmt: skip
-    job, iteration, step = _places(plan, tables.compute_records)
-    step -= plan.jobs[t.FIRST_STEP, job]
-    for j, i, s, start_s, finish_s in zip(
-        job.tolist(), iteration.tolist(), step.tolist(), *tables.compute_records_s.tolist(), strict=True
-    ):
-        compute = jobs[j].dag.steps[s]
-        assert isinstance(compute, Compute), "only computations end as such"
-        host = jobs[j].placement[compute.rank]
-        record.computes.append(
-            ComputeRecord(jobs[j].name, i, compute.name, compute.kind, compute.rank, host, start_s, finish_s)
-        )
+            for group, d in asked.declared
+        ]
+    )  # fmt: skip
+    release_s, start_s, finish_s = tables.flow_records_s
+    never_held_s = np.full(len(step), np.nan)
+    flows.extend(plan.steps[t.STEP_FLOW, step], iteration, release_s, start_s, finish_s, never_held_s)
+    _, iteration, step = _places(plan, tables.compute_records)
+    computes = ComputeColumns(
+        [
+            ComputeStep(job.name, each.name, each.kind, each.rank, job.placement[each.rank])
+            for job in jobs
+            for each in job.dag.computes
+        ]
+    )
+    is_compute = np.array([isinstance(each, Compute) for job in jobs for each in job.dag.steps], bool)
+    start_s, finish_s = tables.compute_records_s
+    place = np.cumsum(is_compute) - 1
+    computes.extend(place[step], iteration, start_s, finish_s, np.zeros(len(step)))
+    record.flows, record.computes = flows, computes
 
 
 def _places(plan: t.Plan, records: Ints) -> tuple[Ints, Ints, Ints]:
