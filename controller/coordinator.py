@@ -29,8 +29,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from controller.decision_cycle import DecisionCycle
 from controller.fabric import Fabric
 from controller.flow_books import FlowBooks
 from controller.instructions import (
@@ -46,6 +46,7 @@ from controller.instructions import (
 )
 from controller.metrics import Counters
 from controller.peers import Peers
+from controller.run import OfFlows, Run
 from controller.session import Session, check_enforcer
 from echelonflow.errors import InputError, RunError
 from echelonflow.records import events
@@ -54,40 +55,24 @@ from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.wire.messages import (
     Begin,
-    Declare,
     Done,
     End,
     Fault,
-    Finish,
-    FinishAgain,
     Hello,
     HostDown,
     Message,
-    Progress,
     Ready,
-    Release,
-    ReleaseAgain,
     Start,
     shortened,
 )
 from echelonflow.wire.rest import GroupStatus, Status
 
-OfClient = Declare | Release | ReleaseAgain | Progress | Finish | FinishAgain | Ready | Done
-"""What those say that have flows."""
 START_DELAY_S = 0.3
 """Between the decision to start and the run's zero: time for every agent to hear of it."""
 LAST_RESORT = "fair"
 """The policy that takes over when one has failed and there is none to go back to."""
 STANDING = "standing"
 """Name of a run that the controller keeps by itself."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """The two rooms of a run: who takes part under which policy, and what flows there are."""
-
-    session: Session
-    books: FlowBooks
 
 
 class Coordinator:
@@ -231,7 +216,7 @@ class Coordinator:
             if isinstance(message, HostDown):
                 return self._host_down(message)
             return self._begin(message, client, now_s, loaded) if isinstance(message, Begin) else self._end(now_s)
-        if isinstance(message, OfClient):
+        if isinstance(message, OfFlows | Ready | Done):
             return self._of_client(message, client, now_s)
         raise InputError(f"{type(message).__name__} is for the coordinator to say")
 
@@ -250,40 +235,20 @@ class Coordinator:
             return []
         return [SendTo(client, Start(run.session.zero_s)) for client in clients]
 
-    def _of_client(self, message: OfClient, client: int, now_s: float) -> list[Instruction]:
+    def _of_client(self, message: OfFlows | Ready | Done, client: int, now_s: float) -> list[Instruction]:
         run, host = self._run, self._peers.host_of(client)
         if run is None:
             raise InputError(f"{type(message).__name__} outside a run: the runner has not said Begin")
         if not host:
             raise InputError(f"{type(message).__name__} comes from a client without a host")
-        session, books = run.session, run.books
-        session.join(client)
-        if not isinstance(message, Ready | Done) and session.has_ended(message.job):
-            return []
-        if isinstance(message, Progress | Finish | FinishAgain) and books.is_withdrawn(message.job):
-            return []
-        since_zero_s = session.since_zero_s(now_s)
+        run.session.join(client)
         match message:
-            case Declare():
-                books.declare(message, client)
-            case Release():
-                books.release(message, client, host, session.event_s(message.time_s, now_s), since_zero_s)
-            case ReleaseAgain():
-                release_s = session.past_s(message.time_s, now_s)
-                return books.release_again(message, client, host, release_s, since_zero_s)
-            case Progress():
-                books.progress(message, host, since_zero_s)
-            case FinishAgain():
-                books.finish_again(message, host, session.past_s(message.time_s, now_s))
-            case Finish() if session.resumed:  # its release may be on its way, from another host
-                books.finish_again(message, host, session.event_s(message.time_s, now_s))
-            case Finish():
-                books.finish(message, host, session.event_s(message.time_s, now_s))
             case Ready():
-                return self._ready(session, client, now_s)
+                return self._ready(run.session, client, now_s)
             case Done():
-                return self._tell("done") if session.note_done(client) else []
-        return []
+                return self._tell("done") if run.session.note_done(client) else []
+            case _:
+                return run.heard(message, client, host, now_s)
 
     # A run from Begin to End
 
@@ -307,17 +272,10 @@ class Coordinator:
 
     def _new_run(self, session: Session) -> Run:
         peers, from_the_start = self._peers, not session.resumed and not session.standing
-        return Run(
-            session,
-            FlowBooks(
-                self.fabric,
-                peers.connected,
-                self._clock,
-                self._number,
-                peers.on_hosts,
-                from_the_start=from_the_start,
-            ),
+        books = FlowBooks(
+            self.fabric, peers.connected, self._clock, self._number, peers.on_hosts, from_the_start=from_the_start
         )
+        return Run(session, books, DecisionCycle(books, self._clock, self._number))
 
     def _ready(self, session: Session, client: int, now_s: float) -> list[Instruction]:
         session.note_ready(client)
@@ -384,7 +342,7 @@ class Coordinator:
         run = self._run
         if run is None or not self.due(now_s):
             return []
-        question = run.books.ask(run.session.policy, run.session.since_zero_s(now_s))
+        question = run.decisions.ask(run.session.policy, run.session.since_zero_s(now_s))
         return [] if question is None else [AskPolicy(question)]
 
     def _decide_ahead(self, now_s: float) -> list[Instruction]:
@@ -392,15 +350,15 @@ class Coordinator:
         run = self._run
         if run is None or not self.has_spare_work or self.due(now_s):
             return []
-        return self._counted(run.books.decide_ahead(run.session.policy, run.session.since_zero_s(now_s)))
+        return self._counted(run.decisions.decide_ahead(run.session.policy, run.session.since_zero_s(now_s)))
 
     def _answered(self, answer: events.PolicyAnswered) -> list[Instruction]:
         """The decision; none where the question was overtaken, such as by another policy."""
         run = self._run
-        question = None if run is None else run.books.close_question(answer.question)
+        question = None if run is None else run.decisions.close_question(answer.question)
         if run is None or question is None:
             return []
-        decide = run.books.answer if question.ahead is None else run.books.answer_ahead
+        decide = run.decisions.answer if question.ahead is None else run.decisions.answer_ahead
         return self._counted(decide(question, answer.allocation(), run.session.enforcer))
 
     def _counted(self, instructions: list[Instruction]) -> list[Instruction]:
@@ -415,13 +373,13 @@ class Coordinator:
     def _policy_failed(self, question: int, reason: str) -> list[Instruction]:
         """The end of the run where its own policy fails; one that was swapped in gives way to the one before."""
         run = self._run
-        if run is None or run.books.close_question(question) is None:
+        if run is None or run.decisions.close_question(question) is None:
             return []
         session = run.session
         given_up = session.fall_back(policies.load(LAST_RESORT)) if session.survives_policy_failure else None
         if given_up is None:
             return self._fail(reason)
-        taken_back = run.books.ask_again("fallback")
+        taken_back = run.decisions.ask_again("fallback")
         self.counters.fallbacks += 1
         return [
             *taken_back,
@@ -434,14 +392,14 @@ class Coordinator:
     def trial(self, now_s: float) -> Snapshot | None:
         """What a policy would be asked now; None where no flow is in flight. Raises RunError outside a run."""
         run = self._swappable()
-        return run.books.trial(run.session.since_zero_s(now_s))
+        return run.decisions.trial(run.session.since_zero_s(now_s))
 
     def _swap(self, text: str, enforcer: str | None, loaded: Policy | None) -> list[Instruction]:
         """Follow another policy from now on, flows in flight included, by its own enforcer unless one is named."""
         run = self._swappable()
         policy = loaded or self._load_policy(text)
         unused = run.session.swap(policy, enforcer or policy.enforcer)
-        taken_back = run.books.ask_again("policy")
+        taken_back = run.decisions.ask_again("policy")
         self.counters.swaps += 1
         return [*taken_back, *self._close(unused), *self._tell("policy", f"swapped to {policy.name}")]
 
@@ -466,7 +424,7 @@ class Coordinator:
     def due(self, now_s: float) -> bool:
         """Whether a `RoundOver` now has something to decide."""
         run = self._run
-        return run is not None and not run.session.failed and run.books.due(run.session.since_zero_s(now_s))
+        return run is not None and not run.session.failed and run.decisions.due(run.session.since_zero_s(now_s))
 
     @property
     def has_spare_work(self) -> bool:
@@ -480,7 +438,7 @@ class Coordinator:
         run = self._run
         if run is None or run.session.failed or run.session.zero_s is None:
             return math.inf
-        return run.session.zero_s + run.books.wake_s
+        return run.session.zero_s + run.decisions.wake_s
 
     def status(self, now_s: float) -> Status:
         """What is going on."""

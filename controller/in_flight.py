@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
@@ -86,6 +87,8 @@ class Pending:
 
     named: list[str] = field(default_factory=list)
     count: int = 0
+    since_s: float = math.nan
+    """When the first of them came, by the clock that measures decisions."""
 
     def add(self, trigger: str) -> None:
         self.count += 1

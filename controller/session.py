@@ -1,6 +1,6 @@
 """One run's session: who takes part and how far they are, its zero, and which policy is in force.
 
-What flows there are, and what was decided for them, is in `controller.flow_books`.
+What flows there are is in `controller.flow_books`, and what is decided on them in `controller.decision_cycle`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from controller import clients, flow_books, gate, http_server, openflow_server, rest
+from controller import clients, declarations, flow_books, gate, http_server, openflow_server, rest
 from controller.northbound import ERRORS, MOST_BODY_BYTES, OPERATIONS
 from controller.openapi import description
 from echelon.documents.made_pages import with_made
@@ -87,7 +87,7 @@ def bounds_table() -> str:
     """What one client, and all of them, may take of a controller."""
     return _listed(
         [
-            ("flows that are declared, of all clients", f"{flow_books.MOST_DECLARED:,}"),
+            ("flows that are declared, of all clients", f"{declarations.MOST_DECLARED:,}"),
             ("flows that declarations name as coming before others, of all clients", f"{ahead.MOST_NAMED:,}"),
             ("flows in flight, of all clients", f"{flow_books.MOST_IN_FLIGHT:,}"),
             ("clients at once", f"{gate.MOST_CLIENTS:,}"),

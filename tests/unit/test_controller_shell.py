@@ -157,7 +157,7 @@ def test_a_fault_of_the_coordinator_itself_is_told_to_the_runner(shell, events, 
         raise KeyError("stumbled")
 
     hear(shell, AGENT, *releases(shell))
-    monkeypatch.setattr(shell.coordinator._run.books, "ask", stumble)
+    monkeypatch.setattr(shell.coordinator._run.decisions, "ask", stumble)
     shell.framework.spawned[0]()
     (told,) = events
     assert told.what == "fault"

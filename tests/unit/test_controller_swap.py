@@ -8,7 +8,7 @@ import pickle
 import msgspec
 import pytest
 
-from controller import asking, flow_books
+from controller import asking, declarations, flow_books
 from controller.instructions import AskPolicy, ClosePolicy, InstallRules, LogDecision, ResetSwitch, SendTo
 from controller.rules import flow_rule
 from echelonflow.errors import InputError, PolicyError, RunError
@@ -228,7 +228,7 @@ def test_flows_are_bounded_in_all(network, monkeypatch):
     say(coordinator, (A, release("x0")))
     (told,) = say(coordinator, (A, release("x1")))
     assert "1 flows are in flight, as many as there may be" in told.message.reason
-    monkeypatch.setattr(flow_books, "MOST_DECLARED", len(GROUP.flows))
+    monkeypatch.setattr(declarations, "MOST_DECLARED", len(GROUP.flows))
     more = Declare("more", "g", "k", 1.0, (msgspec.structs.replace(GROUP.flows[0], src_port=20_000),))
     (told,) = say(coordinator, (A, more))
     assert f"more than {len(GROUP.flows)} flows in all" in told.message.reason

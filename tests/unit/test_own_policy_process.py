@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from controller.flow_books import digest
+from controller.decision_cycle import digest
 from controller.trial import trial_snapshot
 from echelonflow.errors import InputError, PolicyError
 from echelonflow.model import topologies

@@ -1,0 +1,253 @@
+"""The decision cycle of one run: when the policy is asked, what its answer changes, and who is told.
+
+Pure: clocks are arguments. A decision is a question to the policy and its answer; flows may come and go between the two.
+Which flows there are is in `controller.flow_books`, which policy is in force in `controller.session`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Callable, Hashable, Sequence
+
+import numpy as np
+
+from controller.ahead_books import Treatments, treatments_by_flow, trigger_of
+from controller.enforcers import ENFORCERS
+from controller.flow_books import FlowBooks
+from controller.hand_overs import hand_over
+from controller.instructions import AskPolicy, InstallRules, Instruction, LogDecision, Question, SendTo
+from echelonflow.model.arrays import Floats
+from echelonflow.model.flow_key import FlowKey
+from echelonflow.records.run_record import DecisionRecord
+from echelonflow.scheduling.allocation import Allocation
+from echelonflow.scheduling.policies import Policy
+from echelonflow.scheduling.snapshot import Snapshot
+from echelonflow.scheduling.state import Estimate
+from echelonflow.wire.messages import Decide, Setting
+
+SHORTEST_VALIDITY_S = 1e-3
+"""An allocation is not asked for again sooner than this after it was made, unless something happens."""
+
+
+class DecisionCycle:
+    """One question at a time about the flows in `books`, and in spare time about those that come next.
+
+    `clock` (seconds) measures how long decisions take, `number` gives each question a number of its own.
+    """
+
+    def __init__(self, books: FlowBooks, clock: Callable[[], float], number: Callable[[], int]) -> None:
+        self._books = books
+        self._ahead = books.ahead
+        self._state = books.state
+        self._rules = books.rules
+        self._clock = clock
+        self._number = number
+        self._expires_s = math.inf
+        self._asked: Question | None = None
+        """The question that is yet to be answered."""
+
+    @property
+    def wake_s(self) -> float:
+        """When the next decision is due though nothing happens; maybe infinite."""
+        return math.inf if self._asked is not None else self._expires_s
+
+    def due(self, now_s: float) -> bool:
+        """Whether something has happened, or run out, since the last decision (one is made at a time)."""
+        return self._asked is None and (self._books.has_news or now_s >= self._expires_s)
+
+    def ask(self, policy: Policy, now_s: float) -> Question | None:
+        """The question to `policy` that is open from now on; None where there is nothing to decide."""
+        news = self._books.take_news()
+        began_s = news.since_s if news.count else self._clock()
+        self._expires_s = math.inf
+        if not self._books.flows:
+            self._ahead.note_decision()
+            return None
+        snapshot, keys = self._state.snapshot(now_s, self._estimate(now_s))
+        number = self._number()
+        self._asked = Question(number, policy, snapshot, tuple(keys), now_s, news.words(), began_s, self._clock())
+        return self._asked
+
+    def close_question(self, number: int) -> Question | None:
+        """The open question, which is no longer open; None for one that was overtaken."""
+        question = self._asked
+        if question is None or question.number != number:
+            return self._ahead.close_question(number)
+        self._asked = None
+        return question
+
+    def ask_again(self, trigger: str) -> list[Instruction]:
+        """Ask at once, whatever is open: an answer to that no longer counts, nor does what was decided ahead."""
+        self._asked = None
+        self._books.note(trigger)
+        return list(_messages(self._ahead.take_all_back()))
+
+    def answer(self, question: Question, allocation: Allocation, enforcer: str) -> list[Instruction]:
+        """Put an answer in force, and say what it changes, and only that: rules first, then the agents, then the log."""
+        policy_ms = self._since_ms(question.asked_s)
+        self._expires_s = max(allocation.valid_until_s, question.time_s + SHORTEST_VALIDITY_S)
+        self._ahead.note_decision()
+        settings, corrected = self._enforce(question, allocation, enforcer)
+        instructions: list[Instruction] = [*self._rule_changes(question.keys), *_messages(settings)]
+        record = self._record(question, policy_ms)
+        return [
+            *instructions,
+            LogDecision(dataclasses.replace(record, changed=_changed(settings), corrected=corrected)),
+        ]
+
+    def _record(self, question: Question, policy_ms: float) -> DecisionRecord:
+        """What the log says of any decision; what it has changed is to be added."""
+        return DecisionRecord(
+            time_s=question.time_s,
+            trigger=question.trigger,
+            flows=question.snapshot.flows,
+            groups=len(question.snapshot.groups.id),
+            digest=digest(question.snapshot),
+            policy_ms=policy_ms,
+            total_ms=self._since_ms(question.began_s),
+            number=question.number,
+        )
+
+    def _since_ms(self, moment_s: float) -> float:
+        return (self._clock() - moment_s) * 1e3
+
+    # Decisions ahead of time
+
+    def decide_ahead(self, policy: Policy, now_s: float) -> list[Instruction]:
+        """Decide for sets of flows that can be released next: those whose answers are known, and one to ask about."""
+        began_s = self._clock()
+        instructions: list[Instruction] = []
+        sets = self._ahead.next_sets(len(self._books.flows))
+        for place, candidates in enumerate(sets):
+            by, treatments = self._ahead.remembered(candidates, self._books.flows)
+            if treatments is None:
+                self._ahead.put_back(sets[place + 1 :])
+                question = self._ahead.question(candidates, by, policy, now_s, self._estimate(now_s))
+                return [*instructions, AskPolicy(question)]
+            record = DecisionRecord(
+                time_s=now_s,
+                trigger=trigger_of(candidates.flows),
+                flows=len(self._books.flows) + len(candidates.flows),
+                groups=len({(key[0], key[1], self._state.group_of(key[0], key[2])) for key in self._books.flows}),
+                digest="",
+                policy_ms=0.0,
+                total_ms=self._since_ms(began_s),
+            )
+            instructions += self._tell_ahead(candidates.flows, treatments, by, record)
+        ends = self._ahead.question_of_ends(self._books.flows, policy, now_s, self._estimate(now_s))
+        return instructions if ends is None else [*instructions, AskPolicy(ends)]
+
+    def answer_ahead(self, question: Question, allocation: Allocation, enforcer: str) -> list[Instruction]:
+        """What an answer means for flows that are still to be released: told and remembered."""
+        assert question.ahead is not None
+        if question.ahead.ended:
+            return self._answer_of_ends(question, question.ahead.ended, allocation, enforcer)
+        treatments = self._ahead.answered(question, allocation, enforcer, self._books.flows)
+        record = self._record(question, self._since_ms(question.asked_s))
+        return self._tell_ahead(question.ahead.flows, treatments, question.ahead.by, record)
+
+    def _answer_of_ends(
+        self, question: Question, ended: frozenset[FlowKey], allocation: Allocation, enforcer: str
+    ) -> list[Instruction]:
+        """What senders do by themselves as soon as flows have ended: told, and logged if anything is."""
+        answer = treatments_by_flow(question, allocation, enforcer, self._books.flows)
+        settings = hand_over(self._state, self._books.flows, ended, answer, question.number, question.time_s)
+        if not settings:
+            return []
+        record = self._record(question, self._since_ms(question.asked_s))
+        record = dataclasses.replace(record, ahead=True, changed=_changed(settings))
+        return [*_messages(settings), LogDecision(record)]
+
+    def _tell_ahead(
+        self, keys: Sequence[FlowKey], treatments: Treatments, by: Hashable, record: DecisionRecord
+    ) -> list[Instruction]:
+        """Say what is new, to agents and switches, and log it if anything is; `record` may lack its number."""
+        settings = self._ahead.tell(keys, treatments, by, record.number)
+        rules = self._rules.change(self._ahead.marks(keys, self._books.last_finished))
+        if not settings and not rules:
+            return []
+        number = settings[0][1].number if settings else record.number
+        record = dataclasses.replace(record, ahead=True, changed=_changed(settings), number=number)
+        return [*rules, *_messages(settings), LogDecision(record)]
+
+    def trial(self, now_s: float) -> Snapshot | None:
+        """What a policy would be asked now; None where no flow is in flight."""
+        return self._state.snapshot(now_s, self._estimate(now_s))[0] if self._books.flows else None
+
+    def _estimate(self, time_s: float) -> Estimate:
+        """Bytes that flows have sent by then: none of those that are only supposed to be released."""
+
+        def estimate(keys: Sequence[FlowKey]) -> Floats:
+            flows = (self._books.flows.get(key) for key in keys)
+            return np.array([0.0 if flow is None else flow.sent_bytes(time_s) for flow in flows], np.float64)
+
+        return estimate
+
+    def _enforce(
+        self, question: Question, allocation: Allocation, enforcer: str
+    ) -> tuple[list[tuple[int, Setting]], tuple[tuple[str, int, str], ...]]:
+        """Put the allocation in force in our books.
+
+        Returns (client, setting) of every flow that changes, and the flows for which something else was decided ahead.
+        """
+        flows = [self._books.flows.get(key) for key in question.keys]
+        in_force = [None if flow is None else flow.treatment for flow in flows]
+        treatments = ENFORCERS[enforcer](question.snapshot, allocation, in_force)
+        settings, corrected, asked = [], [], frozenset(question.keys)
+        sent = question.snapshot.sent_bytes.tolist()
+        rows = zip(question.keys, flows, treatments, allocation.rates_Bps.tolist(), sent, strict=True)
+        for key, flow, treatment, rate_Bps, sent_bytes in rows:
+            if flow is None:  # it finished while the policy was thinking
+                continue
+            if flow.known_s <= question.time_s:
+                flow.known_bytes, flow.known_s = sent_bytes, question.time_s
+            flow.rate_Bps = rate_Bps
+            job, iteration, name = key
+            told, flow.told_ahead = flow.told_ahead, None
+            if told is not None and not told.is_confirmed_by(treatment):
+                corrected.append((job, iteration, name))
+                self._ahead.forget_answer(told)
+            # What its sender may have done by itself since another flow has ended is confirmed or corrected.
+            done = flow.then is not None and flow.then.after not in self._books.flows and flow.then.after not in asked
+            if treatment is not None and (treatment != flow.treatment or flow.unsure or done):
+                flow.treatment, flow.number, flow.unsure, flow.then = treatment, question.number, False, None
+                setting = Setting(job, name, iteration, treatment.dscp, treatment.rate_Bps, question.number)
+                settings.append((flow.client, setting))
+        return settings, tuple(corrected)
+
+    def _rule_changes(self, keys: Sequence[FlowKey]) -> list[InstallRules]:
+        """Rules whose mark changes. A connection carries its iterations in turn: the first one's mark counts."""
+        first: dict[tuple[str, str], int] = {}
+        for job, iteration, name in keys:
+            if (job, iteration, name) in self._books.flows:
+                first[job, name] = min(iteration, first.get((job, name), iteration))
+        marks = {}
+        for (job, name), iteration in first.items():
+            treatment = self._books.flows[job, iteration, name].treatment
+            if treatment is not None:
+                marks[job, name] = treatment.dscp
+        return self._rules.change(marks)
+
+
+def _messages(settings: list[tuple[int, Setting]]) -> list[SendTo]:
+    by_client: dict[int, list[Setting]] = {}
+    for client, setting in settings:
+        by_client.setdefault(client, []).append(setting)
+    return [SendTo(client, Decide(tuple(theirs))) for client, theirs in by_client.items()]
+
+
+def _changed(settings: list[tuple[int, Setting]]) -> tuple[tuple[str, int, str, int, float | None], ...]:
+    return tuple((s.job, s.iteration, s.flow, s.dscp, s.rate_Bps) for _, s in settings)
+
+
+def digest(snapshot: Snapshot) -> str:
+    """Hash of the time and all arrays of a snapshot: equal digests mean equal inputs."""
+    found = hashlib.blake2b(np.float64(snapshot.now_s).tobytes(), digest_size=8)
+    for table in (snapshot, snapshot.groups, snapshot.coflows, snapshot.jobs):
+        for column in dataclasses.fields(table):
+            value = getattr(table, column.name)
+            if isinstance(value, np.ndarray):
+                found.update(value.tobytes())
+    return found.hexdigest()
