@@ -21,6 +21,7 @@ from echelonflow.model.arrays import Bools, Floats, Ints
 from echelonflow.scheduling.folding import UNDECIDED, fold
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
+from simulator.acknowledgements import ROUNDS, Acknowledgements
 from simulator.bursts import Bursts
 from simulator.faults import FaultsInForce
 from simulator.flows import Flows, simultaneous_s
@@ -77,11 +78,17 @@ class Replayed:
     """How far a run's settings and links were from ideal, so that a simulation repeats it.
 
     `in_force_s` says when what is decided at a time is in force for each of some flows. `carried_Bps` is what links carried,
-    None for what they declare. Nobody told the policy of that.
+    None for what they declare. `acknowledgements` take their part of that. Nobody told the policy of either.
     """
 
-    def __init__(self, in_force_s: Callable[[Ints, float], Floats], carried_Bps: Sequence[float] | None) -> None:
+    def __init__(
+        self,
+        in_force_s: Callable[[Ints, float], Floats],
+        carried_Bps: Sequence[float] | None,
+        acknowledgements: Acknowledgements | None = None,
+    ) -> None:
         self.in_force_s = in_force_s
+        self.acknowledgements = acknowledgements
         self.carried_Bps: Floats | None = None if carried_Bps is None else np.array(carried_Bps, np.float64)
 
 
@@ -293,19 +300,27 @@ class Engine:
 
     def _share_what_is_carried(self) -> None:
         """Rates where links carry other than they declare, settings come one by one, or nobody decides."""
-        flows, faults = self._flows, self._faults
-        snapshot, rows = self._source.snapshot(flows, self.now_s)
-        order = np.arange(len(flows)) if rows is None else rows
+        snapshot, rows = self._source.snapshot(self._flows, self.now_s)
+        order = np.arange(len(self._flows)) if rows is None else rows
         capacity_Bps = self._capacity_Bps(snapshot)
+        rates = self._shares_of(capacity_Bps, snapshot, order)
+        if self._replayed is not None and self._replayed.acknowledgements is not None:
+            handle = self._flows.handle[order]
+            for _ in range(ROUNDS):
+                left_Bps = self._replayed.acknowledgements.left_Bps(handle, rates, capacity_Bps)
+                rates = self._shares_of(left_Bps, snapshot, order)
+        self._set_rates(_placed(rates, rows))
+
+    def _shares_of(self, capacity_Bps: Floats, snapshot: Snapshot, order: Ints) -> Floats:
+        """What each flow of the snapshot, of which `order` are the rows here, gets of what links carry."""
+        flows, faults = self._flows, self._faults
         if faults is not None and not faults.controller:
             lowest = 0 if self._classes is None else self._classes - 1
             classes = faults.last_classes(flows.handle, flows.decided_class, lowest)
-            rates = shared_by_class(snapshot, classes[order], capacity_Bps)
-        elif self._classes is not None:
-            rates = shared_by_class(snapshot, flows.traffic_class[order], capacity_Bps)
-        else:
-            rates = within(snapshot, np.nan_to_num(flows.allowed_Bps[order]), capacity_Bps)
-        self._set_rates(_placed(rates, rows))
+            return shared_by_class(snapshot, classes[order], capacity_Bps)
+        if self._classes is not None:
+            return shared_by_class(snapshot, flows.traffic_class[order], capacity_Bps)
+        return within(snapshot, np.nan_to_num(flows.allowed_Bps[order]), capacity_Bps)
 
     def _capacity_Bps(self, snapshot: Snapshot) -> Floats:
         """What links carry now."""

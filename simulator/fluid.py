@@ -16,6 +16,7 @@ from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import kernels
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.state import ITERATION_BITS
+from simulator.acknowledgements import Acknowledgements
 from simulator.ahead import DecidedAhead
 from simulator.engine import Engine, Replayed
 from simulator.faults import FaultsInForce, with_classes
@@ -69,7 +70,11 @@ def simulate(
     ahead = DecidedAhead(source, policy, realism.classes_for(policy.enforcer)) if is_ahead else None
     carried_Bps = None if measured is None else measured.carried_Bps
     in_force = FaultsInForce(faults, network, source, carried_Bps) if faults else None
-    replayed = None if measured is None or measured.obeys_at_once else Replayed(source.in_force_s, carried_Bps)
+    replayed = None
+    if measured is not None and not measured.obeys_at_once:
+        share = measured.acknowledgement_share
+        acknowledgements = Acknowledgements(share, network, source.ends) if share > 0 else None
+        replayed = Replayed(source.in_force_s, carried_Bps, acknowledgements)
     Engine(source, policy, realism, in_force, replayed, ahead).run(on_progress)
     source.check_done()
     record.counters.update(policy.counters())

@@ -166,6 +166,11 @@ class TrainingJobs:
             found.append(first_s if now_s <= release_s else max(first_s, change_s))
         return np.array(found)
 
+    def ends(self, handle: Ints) -> list[tuple[str, str]]:
+        """Source and destination hosts of flows in flight."""
+        declared = (self._flow(i, key[2])[0] for i, key, *_ in map(self._in_flight.__getitem__, handle.tolist()))
+        return [(flow.src_host, flow.dst_host) for flow in declared]
+
     def snapshot(self, flows: Flows, now_s: float) -> tuple[Snapshot, Ints | None]:
         self._state.progress_all(self._slot[flows.handle], flows.sent_bytes)
         snapshot, _ = self._state.snapshot(now_s)

@@ -103,16 +103,19 @@ def explained_run(context: Context, asked: Asked, files: RunFiles) -> ExplainedR
         causes = causes_of(run, evidence)
         eased = unhindered(causes, evidence.read.record, outcome)
         stages = _Stages.of(context, asked, run)
-        late = causes.without(settings=True, links=True)
-        decided = causes.without(links=True)
-        decisions_s = stages.times(stages.enforced, decided)
+        late = causes.without(settings=True, acknowledgements=True, links=True)
+        decisions_s = stages.times(stages.enforced, causes.without(acknowledgements=True, links=True))
+        unhindered_s = decisions_s
+        if eased is not causes:
+            unhindered_s = stages.times(stages.enforced, eased.without(acknowledgements=True, links=True))
         return ExplainedRun(
             run_index=found.run_index,
             zero_monotonic_s=found.zero_monotonic_s,
             ideal_s=stages.times(stages.ideal, Measured()),
             computation_s=stages.times(stages.ideal, late),
-            unhindered_s=decisions_s if eased is causes else stages.times(stages.enforced, eased.without(links=True)),
+            unhindered_s=unhindered_s,
             decisions_s=decisions_s,
+            acknowledgements_s=stages.times(stages.enforced, causes.without(links=True)),
             links_s=stages.times(stages.enforced, causes),
         )
     except EchelonError as error:

@@ -32,7 +32,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Three causes, each of which may be left out."""
+    """Causes, each of which may be left out."""
 
     late_s: Mapping[FlowKey, float] = field(default_factory=dict)
     """How much later than it was due a computation ended. What its host computes next does not begin later for that."""
@@ -42,16 +42,19 @@ class Measured:
     """None where every setting is in force at once."""
     carried_Bps: tuple[float, ...] | None = None
     """What each link carried, in the order of the network's links; None for what they declare."""
+    acknowledgement_share: float = 0.0
+    """Bytes of acknowledgements that went back for each byte of data: links carry them before the data of others."""
 
     @property
     def obeys_at_once(self) -> bool:
-        """Whether decided rates are simply in force: nothing is late but computations, and links are as declared."""
-        return self.settings is None and self.carried_Bps is None
+        """Whether decided rates are simply in force: nothing is late but computations, and data has links for itself."""
+        return self.settings is None and self.carried_Bps is None and self.acknowledgement_share == 0
 
-    def without(self, *, settings: bool = False, links: bool = False) -> Measured:
+    def without(self, *, settings: bool = False, acknowledgements: bool = False, links: bool = False) -> Measured:
         """The same, with some causes left out."""
         return dataclasses.replace(
             self,
             settings=None if settings else self.settings,
             carried_Bps=None if links else self.carried_Bps,
+            acknowledgement_share=0.0 if acknowledgements else self.acknowledgement_share,
         )

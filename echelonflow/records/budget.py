@@ -26,6 +26,8 @@ class ExplainedRun(msgspec.Struct, frozen=True, kw_only=True):
     """And with settings that came when they came, in as many classes as there are."""
     unhindered_s: dict[str, float] = msgspec.field(default_factory=dict)
     """The same, if settings had come as usual in the spells in which others had the machine."""
+    acknowledgements_s: dict[str, float] | None = None
+    """`decisions_s`, and with acknowledgements on the links; None from before they were looked at."""
     links_s: dict[str, float] = msgspec.field(default_factory=dict)
     """And with what links carried."""
     failure: str | None = None
@@ -33,8 +35,13 @@ class ExplainedRun(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def times_s(self) -> list[float]:
         """All times of all stages."""
-        stages = (self.ideal_s, self.computation_s, self.decisions_s, self.unhindered_s, self.links_s)
-        return [time_s for times in stages for time_s in times.values()]
+        return [time_s for times in self.stages_s for time_s in times.values()]
+
+    @property
+    def stages_s(self) -> tuple[dict[str, float], ...]:
+        """The times of each stage: ideal, computation, unhindered, decisions, acknowledgements, links."""
+        acknowledged_s = self.decisions_s if self.acknowledgements_s is None else self.acknowledgements_s
+        return self.ideal_s, self.computation_s, self.unhindered_s, self.decisions_s, acknowledged_s, self.links_s
 
 
 class Budgets(msgspec.Struct, frozen=True):

@@ -25,6 +25,8 @@ class JobBudget:
     """What was added by the time that decisions and hand-overs took, and by having few classes. From budget.json."""
     hindered_s: float
     """The part of that which came of spells in which the host or other programs had the processors. From budget.json."""
+    acknowledgements_s: float
+    """What was added by acknowledgements, which take their part of the links that they go back by. From budget.json."""
     links_s: float
     """What was added by links that carried other than they declare. From budget.json."""
     unexplained_s: float
@@ -44,6 +46,7 @@ PARTS: tuple[tuple[str, str], ...] = (
     ("ideal_s", "ideal"),
     ("computation_s", "+ computation"),
     ("decisions_s", "+ decisions"),
+    ("acknowledgements_s", "+ acks"),
     ("links_s", "+ links"),
     ("unexplained_s", "unexplained"),
 )
@@ -57,28 +60,21 @@ def budgets(explained: ExplainedRun | None, measured: Mapping[str, JobFigures]) 
     return {
         job: _budget(explained, job, figures)
         for job, figures in measured.items()
-        if all(job in times for times in _stages(explained))
+        if all(job in times for times in explained.stages_s)
     }
 
 
-def _stages(explained: ExplainedRun) -> tuple[Mapping[str, float], ...]:
-    return (
-        explained.ideal_s,
-        explained.computation_s,
-        explained.unhindered_s,
-        explained.decisions_s,
-        explained.links_s,
-    )
-
-
 def _budget(explained: ExplainedRun, job: str, figures: JobFigures) -> JobBudget:
-    ideal_s, computation_s, unhindered_s, decisions_s, links_s = (times[job] for times in _stages(explained))
+    ideal_s, computation_s, unhindered_s, decisions_s, acknowledged_s, links_s = (
+        times[job] for times in explained.stages_s
+    )
     return JobBudget(
         ideal_s=ideal_s,
         computation_s=computation_s - ideal_s,
         decisions_s=decisions_s - computation_s,
         hindered_s=decisions_s - unhindered_s,
-        links_s=links_s - decisions_s,
+        acknowledgements_s=acknowledged_s - decisions_s,
+        links_s=links_s - acknowledged_s,
         unexplained_s=figures.iteration_s - links_s,
         iteration_s=figures.iteration_s,
         exposed_s=figures.exposed_s,

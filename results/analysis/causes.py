@@ -17,6 +17,7 @@ from echelonflow.records.agent_log import Mark
 from echelonflow.records.calibration import CalibrationAttempt
 from echelonflow.records.outcome import RunOutcome
 from echelonflow.records.run_record import RunRecord
+from results.analysis.acknowledgements import acknowledgement_share
 from results.analysis.asked import held_names, ready_s
 from results.analysis.evidence import Evidence, RawRun
 from results.analysis.packets import FlowPackets
@@ -44,11 +45,12 @@ def measured(
     packets: Mapping[FlowKey, FlowPackets],
     jobs: Sequence[Job],
     carried_Bps: tuple[float, ...] | None,
+    acknowledged_share: float = 0.0,
 ) -> Measured:
     """All causes of one run; what no record tells of counts as on time."""
     record = read.record
     late_s = {(c.job, c.iteration, c.step): c.late_s for c in record.computes if c.late_s > 0}
-    return Measured(late_s, _late_releases(read, jobs), _settings(read, packets), carried_Bps)
+    return Measured(late_s, _late_releases(read, jobs), _settings(read, packets), carried_Bps, acknowledged_share)
 
 
 def _late_releases(read: ReadRun, jobs: Sequence[Job]) -> dict[FlowKey, float]:
@@ -222,7 +224,8 @@ def causes_of(run: RawRun, evidence: Evidence) -> Measured:
     network, calibration = run.context.manifest.network, run.context.calibration
     attempt = None if calibration is None else calibration.of_run(run.outcome.run_index)
     carried = None if network is None else carried_Bps(network, attempt, evidence.waited)
-    return measured(evidence.read, evidence.packets, evidence.jobs, carried)
+    share = 0.0 if network is None else acknowledgement_share(run.outcome, network.hosts)
+    return measured(evidence.read, evidence.packets, evidence.jobs, carried, share)
 
 
 def unhindered(causes: Measured, record: RunRecord, run: RunOutcome) -> Measured:

@@ -15,6 +15,7 @@ from echelonflow.records.outcome import RunOutcome, read_outcome
 from echelonflow.records.plan import Plan, read_plan
 from echelonflow.records.run_record import RunRecord
 from results.analysis import contradictions, pcap
+from results.analysis.acknowledgements import acknowledgement_share
 from results.analysis.asked import NAMED_AT_MOST, check_size, named
 from results.analysis.context import Context
 from results.analysis.packets import Decided, FlowPackets, RunClock, packets_of_run
@@ -115,7 +116,8 @@ class RawRun:
             self.wrong.append(f"plan.json places jobs on {named(sorted(strange))}, which the network lacks")
             return []
         try:
-            return waited_for(record, plan, manifest.network, captures, clock)
+            share = acknowledgement_share(self.outcome, manifest.network.hosts)
+            return waited_for(record, plan, manifest.network, captures, clock, share)
         except InputError as error:  # no path
             self.wrong.append(f"manifest.json and plan.json do not fit: {error}")
             return []

@@ -42,11 +42,17 @@ class WaitedFor:
 
 
 def waited_for(
-    record: RunRecord, plan: Plan, network: Network, captures: Mapping[str, Capture], clock: RunClock
+    record: RunRecord,
+    plan: Plan,
+    network: Network,
+    captures: Mapping[str, Capture],
+    clock: RunClock,
+    acknowledgement_share: float = 0.0,
 ) -> list[WaitedFor]:
     """Every link that flows of a run waited for long enough, the one farthest off its declaration first.
 
-    Flows that are paced or paused wait for nobody, and are left out.
+    Flows that are paced or paused wait for nobody, and are left out. For each byte of data, `acknowledgement_share` bytes of
+    acknowledgements go back by other links, which carry these as well.
     """
     free = _free_flows(record)
     if not free or min(network.capacity_Bps) < 1:
@@ -60,7 +66,7 @@ def waited_for(
     edges_s = np.arange(0.0, end_s + width_s, width_s)
     if edges_s.size < 2:
         return []
-    carried = _carried_share(record, plan, network, captures, clock, edges_s)
+    carried = _carried_share(record, plan, network, captures, clock, edges_s, acknowledgement_share)
     waited = np.zeros(carried.shape, dtype=bool)
     for f in free:
         first, last = int(np.ceil((f.start_s + _STARTS_S) / width_s)), int((f.finish_s - _ENDS_S) / width_s)
@@ -98,8 +104,9 @@ def _carried_share(
     captures: Mapping[str, Capture],
     clock: RunClock,
     edges_s: Floats,
+    acknowledgement_share: float,
 ) -> Floats:
-    """Payload that each link carried in each bin over what it declares: (links, bins), counted where it arrives."""
+    """What each link carried in each bin over what it declares: (links, bins), counted where it arrives."""
     found = np.zeros((len(network.links), edges_s.size - 1))
     connections = {(f.src_host, f.src_port, f.dst_host, f.dst_port) for f in record.flows}
     for src, src_port, dst, dst_port in sorted(connections):
@@ -111,6 +118,7 @@ def _carried_share(
         times_s = clock.run_times_s(stream.time_ns)
         sums, _ = np.histogram(times_s, edges_s, weights=stream.payload_bytes)
         found[list(network.path(src, dst))] += sums
+        found[list(network.path(dst, src))] += sums * acknowledgement_share
     capacity_Bps = np.array(network.capacity_Bps)
     shares: Floats = found / (capacity_Bps[:, None] * np.diff(edges_s)[None, :])
     return shares

@@ -29,6 +29,7 @@ BUDGET_COLUMNS: tuple[PrintedColumn[PolicyResult], ...] = (
     ),
     _part("+ computation", "computation_s", "What late computations added."),
     _part("+ decisions", "decisions_s", "What the time added that decisions and hand-overs took, and having few classes."),
+    _part("+ acks", "acknowledgements_s", "What acknowledgements added, which take their part of the links."),
     _part("+ links", "links_s", "What links added that carried other than they declare."),
     _part("unexplained", "unexplained_s", "What none of these explains."),
     timed(

@@ -6,8 +6,8 @@ acknowledged to the end, so that a mark always belongs to one iteration.
 How a decision acts at once: a small send buffer bounds what is in flight, which nobody can recall, and
 TCP_NOTSENT_LOWAT what has not left yet. So there is little that drains after a pause. What does leave bears the new
 mark, since the DSCP is written when a segment is sent. Equal small buffers are also what makes the flows of one host
-share its link fairly (`traffic.agent.plan.send_buffer_bytes`). Rate 0 is a pause: nothing is written. TCP is never told
-to pace slowly, because that arms a timer that outlives the next change: `SLOW_PIECE_S`.
+share its link fairly (`traffic.agent.plan.send_buffer_bytes`). Rate 0 is a pause: nothing is written. Other rates are
+kept here, by writing little at a time: what TCP has been given leaves whatever is decided then (`PIECE_S`).
 """
 
 from __future__ import annotations
@@ -37,13 +37,17 @@ NOT_SENT_SHARE = 4
 """What has not left yet is a quarter of the send buffer, at least LEAST_NOT_SENT_BYTES: 1.4 ms of the fastest link."""
 MOST_AHEAD = 4
 """Iterations of a flow for which decisions ahead of time are kept: the latest."""
-SLOW_PIECE_BYTES = 2 * 1460
-SLOW_PIECE_S = 0.003
-"""A rate at which two segments take longer than this is kept here, by handing TCP so much at a time.
+SEGMENT_BYTES = 1460
+LEAST_PIECE_BYTES = 2 * SEGMENT_BYTES
+PIECE_S = 0.003
+"""A paced flow is written in pieces of so much of its time, and of two segments at least.
 
 TCP plans each segment by the rate in force when the one before left, and keeps to that plan whatever is decided since.
-A flow that others had left 139 kB/s for 3 ms stood still for 60 ms more when the whole link was its own.
+A flow that others had left 139 kB/s for 3 ms stood still for 60 ms more when the whole link was its own. And it keeps
+its buffer full: up to 38 kB of a flow of 2 MB/s left after its pause, over 27 ms, before those for which it was paused.
 """
+MOST_MISSED_S = 0.012
+"""What this program was too late to write is made up for up to so much of a flow's time, as the scheduler may hold it up."""
 ACK_POLL_S = 0.002
 """How often the end of a flow is looked for once its last byte is written, where the kernel does not announce it."""
 ACK_ANNOUNCED_POLL_S = 0.02
@@ -106,8 +110,10 @@ class OutgoingFlow:
         self._retransmissions_before = 0
         self._dscp: int | None = None
         self._rate_Bps: float | None = None
-        self._slow_Bps: float | None = None
+        self._kept_Bps: float | None = None
         """The rate that is kept by writing little at a time; None where TCP paces, or nothing does."""
+        self._piece_bytes = LEAST_PIECE_BYTES
+        """How much is written at a time at that rate."""
         self._due_s = 0.0
         """When the next piece is due at that rate."""
         connection.setblocking(False)
@@ -128,12 +134,12 @@ class OutgoingFlow:
     @property
     def wants_write(self) -> bool:
         """Whether bytes may be handed to TCP as soon as it takes them."""
-        return self._slow_Bps is None and self._may_send
+        return self._kept_Bps is None and self._may_send
 
     @property
     def next_piece_s(self) -> float:
         """When to `write` next, where little at a time is written; else infinite."""
-        return math.inf if self._slow_Bps is None or not self._may_send else self._due_s
+        return math.inf if self._kept_Bps is None or not self._may_send else self._due_s
 
     @property
     def _may_send(self) -> bool:
@@ -270,22 +276,28 @@ class OutgoingFlow:
         flow = self.active
         if flow is None or not self._may_send:
             return
-        if self._slow_Bps is not None:
-            self._write_slowly(flow, self._slow_Bps, now_s)
+        if self._kept_Bps is not None:
+            self._write_paced(flow, self._kept_Bps, now_s)
             return
         for _ in range(PIECES_PER_WAKE):
             if self._hand_over(flow, PIECE_BYTES, now_s) < PIECE_BYTES:  # the socket is full, or this was the end
                 return
 
-    def _write_slowly(self, flow: SentFlow, rate_Bps: float, now_s: float) -> None:
-        """Hand TCP what is due by now; what was missed counts for one piece at most, so that no burst makes up for it."""
-        piece_s = SLOW_PIECE_BYTES / rate_Bps
-        self._due_s = max(self._due_s, now_s - piece_s)
+    def _write_paced(self, flow: SentFlow, rate_Bps: float, now_s: float) -> None:
+        """Hand TCP what is due by now.
+
+        A piece is written when the flow at its rate would be through with it, two segments excepted: so the flow is ahead of
+        its rate by these two at most, and ends when it should.
+        """
+        piece_s = self._piece_bytes / rate_Bps
+        self._due_s = max(self._due_s, now_s - max(piece_s, MOST_MISSED_S))
         while self._due_s <= now_s and self._may_send:
-            if not self._hand_over(flow, SLOW_PIECE_BYTES, now_s):
+            piece_bytes = self._piece_bytes if flow.written_bytes else LEAST_PIECE_BYTES
+            if not self._hand_over(flow, piece_bytes, now_s):
                 self._due_s = now_s + piece_s
                 return
-            self._due_s += piece_s
+            left_bytes = self.declaration.size_bytes - flow.written_bytes
+            self._due_s += min(self._piece_bytes, left_bytes) / rate_Bps
 
     def _hand_over(self, flow: SentFlow, most_bytes: int, now_s: float) -> int:
         """Hand TCP the next bytes of a flow; returns how many it took (RunError if the receiver is gone)."""
@@ -353,15 +365,17 @@ class OutgoingFlow:
             self._connection.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, setting.dscp << 2)
             self._dscp = setting.dscp
         rate = setting.rate_Bps
-        if rate and rate * SLOW_PIECE_S < SLOW_PIECE_BYTES:
-            if self._slow_Bps is None:  # what waits in the socket leaves first, and counts
+        if rate and rate * PIECE_S <= PIECE_BYTES:
+            segments = math.ceil(rate * PIECE_S / SEGMENT_BYTES)
+            self._piece_bytes = max(min(segments * SEGMENT_BYTES, PIECE_BYTES), LEAST_PIECE_BYTES)
+            if self._kept_Bps is None:  # what waits in the socket leaves first, and counts
                 self._due_s = now_s + self._unsent_bytes() / rate
             else:
-                self._due_s = min(self._due_s, now_s + SLOW_PIECE_BYTES / rate)
-            self._slow_Bps = rate
+                self._due_s = min(self._due_s, now_s + self._piece_bytes / rate)
+            self._kept_Bps = rate
             flow.marks.append((now_s, setting.dscp, rate))
             return
-        self._slow_Bps = None
+        self._kept_Bps = None
         if rate not in (0, self._rate_Bps):
             pace = _UNLIMITED_BPS if rate is None or math.isinf(rate) else max(round(rate), 1)
             self._connection.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("@Q", pace))
