@@ -2,15 +2,16 @@
 
 Pure, a part of the books of what is decided ahead. After a decision, in spare time, the policy is asked once more: what if
 the flows of the Coflow that ends next had ended? A flow that may then send at another rate, and whose sender also sends
-one of those, is told so: "from the end of that one on". The sender finds its own flow's end out first. The real decision
-follows with the receiver's report, and confirms or corrects it.
+one of those, is told so: "from the end of that one on". The sender finds its own flow's end out first. Of the ends of others' flows
+it knows nothing, so a flow that meets one of these on its way is told nothing. The real decision follows with the
+receiver's report, and confirms or corrects it.
 
 A rule of a switch cannot wait for an end, so marks are never changed this way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from controller.enforcers import Treatment
 from controller.in_flight import FlowInFlight, Then
@@ -59,12 +60,15 @@ def hand_over(
     last: dict[int, FlowKey] = {}
     for key in sorted(ended & flows.keys(), key=lambda key: (_left_s(state, key, flows[key], now_s), key)):
         last[flows[key].client] = key
+    freed_by = _freed_by(state, ended & flows.keys(), flows)
     found = []
     for key, treatment in answer.items():
         flow = flows.get(key)
         if flow is None or flow.treatment is None or state.declaration(key[0], key[2]).before is None:
             continue
-        after = last.get(flow.client)
+        links = _links(state, key)
+        waits_for_others = any(freed_by.get(link, flow.client) != flow.client for link in links)
+        after = None if waits_for_others else last.get(flow.client)
         then = None
         if after is not None and treatment is not None and _is_news(treatment, flow.treatment):
             then = Then(after, treatment)
@@ -79,6 +83,23 @@ def hand_over(
         )
         found.append((flow.client, setting))
     return found
+
+
+def _freed_by(
+    state: SchedulerState, ended: Collection[FlowKey], flows: Mapping[FlowKey, FlowInFlight]
+) -> dict[int, int | None]:
+    """Whose ends free each link: the client that sends all those on it; None for several."""
+    found: dict[int, int | None] = {}
+    for key in ended:
+        client = flows[key].client
+        for link in _links(state, key):
+            found[link] = client if found.get(link, client) == client else None
+    return found
+
+
+def _links(state: SchedulerState, key: FlowKey) -> tuple[int, ...]:
+    declared = state.declaration(key[0], key[2])
+    return state.network.path(declared.src_host, declared.dst_host)
 
 
 def _is_news(treatment: Treatment, in_force: Treatment) -> bool:

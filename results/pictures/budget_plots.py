@@ -11,7 +11,11 @@ from results.analysis.summary import PolicyResult, Summary
 from results.pictures import style
 
 _COLOURS = dict(
-    zip((name for name, _ in PARTS), (style.GREY, style.GREEN, style.BLUE, style.ORANGE, style.VERMILION), strict=True)
+    zip(
+        (name for name, _ in PARTS),
+        (style.GREY, style.GREEN, style.BLUE, style.SKY, style.ORANGE, style.VERMILION),
+        strict=True,
+    )
 )
 
 

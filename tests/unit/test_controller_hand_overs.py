@@ -6,13 +6,15 @@ import msgspec
 import pytest
 
 from echelonflow.scheduling import policies
-from echelonflow.wire.messages import Begin, Declare, Finish, Release
+from echelonflow.wire.messages import Begin, Declare, Finish, Hello, Release
 from tests.unit.coordinator_driver import decide
 from tests.unit.test_controller_ahead import after, in_spare_time, settings
 from tests.unit.test_controller_coordinator import BEGIN, NOW, A, B, flow, network, record, say, started
 
 __all__ = ["network"]
 
+ON_H2 = 9
+"""A third client."""
 BY_RATES = msgspec.structs.replace(BEGIN, policy="coflow", enforcer="rate")
 assert isinstance(BY_RATES, Begin)
 
@@ -82,3 +84,22 @@ def test_who_does_not_say_what_comes_before_its_flows_is_told_nothing(network):
     say(coordinator, (A, Release("job", "x0", 0, NOW)), (A, Release("job", "x1", 0, NOW)))
     decide(coordinator, NOW)
     assert of_x1(in_spare_time(coordinator)) == []
+
+
+def test_a_flow_that_waits_for_another_sender_s_end_as_well_is_told_nothing(network):
+    """x1 goes where y0 goes: that h1 is through with x0 says nothing of what h2 still sends there.
+
+    Told to go on at x0's end, it took 15 ms of the link from a flow of the Coflow before, at each of 48 ends.
+    """
+    first = msgspec.structs.replace(after("x0", 0), coflow="first")
+    beside = msgspec.structs.replace(after("y0", 1), coflow="first", src_host="h2")
+    second = msgspec.structs.replace(after("x1", 2), coflow="second", size_bytes=4 * first.size_bytes)
+    group = Declare("job", "g", "k", 1.0, (first, beside, second))
+    coordinator = started(network, BY_RATES, groups=(group,), load=policies.load)
+    say(coordinator, (A, Release("job", "x0", 0, NOW)), (A, Release("job", "x1", 0, NOW)))
+    decide(coordinator, NOW)
+    assert len(of_x1(in_spare_time(coordinator))) == 1
+    say(coordinator, (ON_H2, Hello("c", "h2")), (ON_H2, Release("job", "y0", 0, NOW)))
+    decide(coordinator, NOW)
+    (back,) = of_x1(in_spare_time(coordinator))
+    assert (back.rate_Bps, back.after) == (0, None)
