@@ -60,6 +60,12 @@ def test_a_gather_is_a_shard_or_the_total_as_asked(tmp_path):
     assert any("shard (gather_size)" in words for words in shard.report.assumed)
 
 
+def test_times_beyond_counting_are_refused(tmp_path):
+    endless = DATA.replace("-1 10", "-1 1e308")  # of one rank that is a number, of two no more
+    with pytest.raises(InputError, match=r"w\.txt: computations take longer together than can be counted"):
+        read(tmp_path, "astra-sim", endless, ranks=2, tick_s=1.0)
+
+
 def test_what_a_policy_does_not_run_is_dropped_and_said(tmp_path):
     text = ASTRA.replace("HYBRID_TRANSFORMER", "MODEL")
     found = read(tmp_path, "astra-sim", text, ranks=4)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from echelonflow.errors import RunError
+from echelonflow.errors import InputError, RunError
 from echelonflow.model.dag import JobDag
 
 Kind = Literal["dropped", "added", "counted"]
@@ -80,7 +80,7 @@ class Balance:
         """What the job has beyond what was read and every cause; seconds that are next to nothing count as none."""
         amounts = [self.read, *(cause.amount for cause in self.causes)]
         left = self.job + -sum(amounts, Amount())
-        seconds = math.fsum([self.job.compute_s, *(-amount.compute_s for amount in amounts)])
+        seconds = sum([self.job.compute_s, *(-amount.compute_s for amount in amounts)])
         scale_s = sum(abs(amount.compute_s) for amount in amounts)
         rounding = abs(seconds) <= _TOLERANCE * max(scale_s, self.job.compute_s)
         return Amount(left.size_bytes, 0.0 if rounding else seconds, left.communications)
@@ -135,12 +135,19 @@ class Account:
         return [cause.text for cause in self._causes.values() if cause.kind == "dropped"]
 
     def balance(self, source: str, dag: JobDag) -> Balance:
-        """The account with what `dag` has; RunError, naming `source`, where a difference has no cause."""
+        """The account with what `dag` has; RunError, naming `source`, where a difference has no cause.
+
+        Raises InputError for computations that take longer together than can be counted.
+        """
         job = Amount(
             sum(transfer.size_bytes for transfer in dag.transfers),
-            math.fsum(step.duration_s for step in dag.computes),
+            sum(step.duration_s for step in dag.computes),
             len({transfer.coflow for transfer in dag.transfers}),
         )
+        if not (math.isfinite(job.compute_s) and math.isfinite(self.read.compute_s)):
+            raise InputError(
+                f"{source}: computations take longer together than can be counted; is the unit of time right?"
+            )
         found = Balance(self.read, tuple(self._causes.values()), job)
         if (left := found.unexplained) != Amount():
             raise RunError(

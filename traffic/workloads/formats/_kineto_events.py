@@ -354,7 +354,7 @@ def _counted_once(spans: Sequence[Span], what: str, account: Account) -> list[Sp
 
 
 def _seconds(spans: Sequence[Span]) -> float:
-    return math.fsum(end - start for start, end in spans)
+    return sum(end - start for start, end in spans)
 
 
 def _union(spans: Sequence[Span]) -> list[Span]:

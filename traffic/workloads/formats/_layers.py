@@ -143,7 +143,7 @@ def _row(line: Line, scopes: Sequence[str], tick_s: float, empty: Empty, account
         communication.append(_communication(line, scopes, phase, empty, account))
     update_s = _time(line, "the update time", tick_s)
     line.end("the update time (a 13th column belongs to HYBRID_CUSTOMIZED, which is not supported)")
-    account.found(compute_s=math.fsum([*compute_s, update_s]))
+    account.found(compute_s=sum(compute_s, update_s))
     return Row(name, line.number, tuple(compute_s), tuple(communication), update_s)
 
 
