@@ -15,10 +15,11 @@ from echelonflow.model.coflow_trace import CoflowTrace, TraceRecord
 from echelonflow.model.network import Cable, Network
 from echelonflow.model.path_rows import PathRows
 from echelonflow.scheduling import policies
+from echelonflow.scheduling.forms import Form
 from echelonflow.scheduling.kernels import can_compile
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import CoflowTable, GroupTable, JobTable, Snapshot
-from echelonflow.scheduling.trace_kernels import TraceFlows, TraceKernel
+from echelonflow.scheduling.trace_kernels import TraceFlows, loop_of
 from simulator.engine import Engine
 from simulator.flows import Flows
 from simulator.paths import trace_paths
@@ -44,12 +45,12 @@ def simulate_trace(
     too much, RunError if nothing moves any more. `on_progress` is told the simulated time.
     """
     source = _TraceSource(trace, network)
-    kernel = _kernel(policy, realism) if trace.flows >= KERNEL_FLOWS else None
-    if kernel is None:
+    form = compiled_form(policy, realism) if trace.flows >= KERNEL_FLOWS else None
+    events = None if form is None else source.run_form(form)
+    if events is None:
         engine = Engine(source, policy, realism)
         engine.run(on_progress)
         return source.record(policy.name, repeat, engine.events)
-    events = source.run_kernel(kernel)
     record = source.record(policy.name, repeat, events)
     if on_progress is not None:
         on_progress(float(record.finish_s.max()))
@@ -65,19 +66,19 @@ def warm_up() -> None:
     if not can_compile():
         return
     for name in policies.names():
-        kernel = policies.load(name).trace_kernel()
-        if kernel is not None:
-            source.run_kernel(kernel)
+        form = policies.load(name).form()
+        if form is not None:
+            source.run_form(form)
 
 
-def _kernel(policy: Policy, realism: Realism) -> TraceKernel | None:
-    """What ends a trace under this policy at once, if there is such a thing and it can be compiled."""
+def compiled_form(policy: Policy, realism: Realism = EXACT) -> Form | None:
+    """What a whole trace is run by under this policy, if it has a form, that can be compiled and nothing is left out."""
     if not can_compile() or realism.decision_latency_s > 0 or realism.burst_s > 0:
         return None
-    kernel = policy.trace_kernel()
-    if kernel is None or (kernel.tells_flows_apart and realism.folds(policy.enforcer)):
+    form = policy.form()
+    if form is None or (form.keys and realism.folds(policy.enforcer)):
         return None
-    return kernel
+    return form
 
 
 class _TraceSource:
@@ -167,12 +168,17 @@ class _TraceSource:
             link_names=self._link_names,
         ), None
 
-    def run_kernel(self, kernel: TraceKernel) -> int:
-        """End all flows as `kernel` lets them; returns the number of events."""
+    def run_form(self, form: Form) -> int | None:
+        """End all flows as `form` says; returns the number of events, None if nothing knows how to run it."""
+        loop = loop_of(form)
         flows = TraceFlows(
-            self._paths, self._size_bytes, self._first, self._arrival_s, self._id, self._weight, self._capacity_Bps
-        )
-        self._ended_s, events = kernel.finish_times(flows)
+            self._paths, self._size_bytes, self._first, self._arrival_s, self._id, self._weight, self._alone_s,
+            self._capacity_Bps,
+        )  # fmt: skip
+        ended = None if loop is None else loop(form, flows)
+        if ended is None:
+            return None
+        self._ended_s, events = ended
         return events
 
     def record(self, policy: str, repeat: int, events: int) -> TraceRecord:

@@ -8,6 +8,8 @@ import numpy as np
 
 from echelonflow.model.arrays import Ints
 
+_ROOM = 2**62
+
 
 @dataclass(frozen=True, eq=False)
 class PathRows:
@@ -26,9 +28,17 @@ class PathRows:
     def distinct(self) -> tuple[PathRows, Ints]:
         """The different paths among the rows, and which of them each row is."""
         length = np.diff(self.start)
-        table = np.full((len(length), int(length.max(initial=0))), -1, np.int64)
-        table[
-            np.repeat(np.arange(len(length)), length), np.arange(len(self.link)) - np.repeat(self.start[:-1], length)
-        ] = self.link
-        _, first, which = np.unique(table, axis=0, return_index=True, return_inverse=True)
+        links = int(self.link.max(initial=0)) + 2
+        number: Ints = np.zeros(len(length), np.int64)
+        known = 1
+        for hop in range(int(length.max(initial=0))):  # by hop, not by row: one number each is sorted much faster
+            there = length > hop
+            link = np.zeros(len(length), np.int64)
+            link[there] = self.link[self.start[:-1][there] + hop] + 1
+            if known > _ROOM // links:
+                _, number = np.unique(number, return_inverse=True)
+                known = len(length)
+            number = number * links + link
+            known *= links
+        _, first, which = np.unique(number, return_index=True, return_inverse=True)
         return self.of(first), which.reshape(-1)

@@ -279,8 +279,8 @@ def _fill(
     crowd, changed = np.zeros((2, links), np.int64)
     kernels.fill(
         _block(stages.start), _block(stages.rows), _block(path_start), _block(path_link), _block(weights),
-        _SPENT * capacity_Bps, residual_Bps, rates_Bps, np.zeros(links), crowd, changed, *np.empty((3, links)),
-        *np.empty((6, links), np.int64), np.empty(len(path_start), np.int64), np.empty(len(path_link), np.int64),
+        _SPENT * capacity_Bps, residual_Bps, rates_Bps, np.zeros(links), crowd, changed, *np.empty((2, links)),
+        *np.empty((5, links), np.int64), np.empty(len(path_start), np.int64), np.empty(len(path_link), np.int64),
     )  # fmt: skip
 
 

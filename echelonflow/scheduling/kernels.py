@@ -23,8 +23,9 @@ import functools
 import importlib.util
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 PLAIN_VARIABLE = "ECHELON_PLAIN"
@@ -38,6 +39,11 @@ Written = Any
 _STALE = 1 / 64
 """A sum that has shrunk to this share by subtraction is added up anew: what is left of it may be rounding."""
 
+
+_QUANTUM_S = 1e-6
+"""As in `echelonflow.scheduling.fill`, which imports this module."""
+_SAME_PRICE = 1e-9
+"""Relative difference below which the prices of two Coflows are equal: the rest is rounding."""
 
 PATIENCE_ELEMENTS = 5_000_000
 """Elements of arguments that plain loops get through in about the second that loading the compiled ones takes."""
@@ -131,8 +137,29 @@ def kept_on_disk(function: Callable[..., Any], *signature: Any) -> Any:
     from numba import njit
 
     with contextlib.suppress(RuntimeError):  # neither the package's folder nor the user's cache can be written
-        return njit(*signature, cache=True)(function)
+        kept = njit(cache=True)(function)
+        _renewed_with(kept, _sources(Path(function.__code__.co_filename).parent))
+        if signature:
+            kept.compile(signature[0])
+            kept.disable_compile()
+        return kept
     return njit(*signature)(function)
+
+
+def _renewed_with(kept: Any, sources: Hashable) -> None:
+    """Have what is kept of a function made anew where `sources` differ, too.
+
+    numba looks at a function's own file alone, though what it compiles has the functions of other files in it.
+    """
+    file = kept._cache._cache_file  # noqa: SLF001  numba offers no other way, and a test holds it to this one
+    file._source_stamp = (file._source_stamp, sources)  # noqa: SLF001
+
+
+@functools.cache
+def _sources(folder: Path) -> Hashable:
+    """The state of the files in `folder` and of this one."""
+    files = sorted({*folder.glob("*.py"), Path(__file__)})
+    return tuple((file.name, status.st_mtime_ns, status.st_size) for file in files for status in (file.stat(),))
 
 
 def interpreted(kernel: Kernel) -> Loop:
@@ -193,15 +220,17 @@ def _madd(
 def _fill(
     start: IntRow, rows: IntRow, path_start: IntRow, path_link: IntRow, weights: FloatRow, spent_Bps: FloatRow,
     residual_Bps: Written, rates_Bps: Written, pull: Written, crowd: Written, changed: Written, whole_pull: Written,
-    full_at: Written, spent_at: Written, begin: Written, end: Written, links: Written, place_of: Written,
-    picked: Written, touched: Written, growing: Written, flows_on: Written,
+    spent_at: Written, begin: Written, end: Written, links: Written, picked: Written, touched: Written,
+    growing: Written, flows_on: Written,
 ) -> None:  # fmt: skip
     """Every stage in order shares, max-min fairly by weight, what is left; adds to `rates_Bps`.
 
     All rates of a stage are weight times one level, which rises until a link is full; its flows stop there, the
     others go on. A link is full at level `residual / pull`, with what stopped flows take already off both. So every
-    flow is touched twice, a link only when flows on it start or stop. Scratch by link: `pull` and `crowd` (weight and
-    number of growing flows), `changed`; the others of any content, as are `growing` by row and `flows_on` by hop.
+    flow is touched twice, a link only when flows on it start or stop. Links are in a heap by the level at which nothing
+    is left on them; that only rises, so it is looked at again only for the one on top. Scratch by link: `pull` and
+    `crowd` (weight and number of growing flows), `changed`; the others of any content, as are `growing` by row and
+    `flows_on` by hop.
     """
     for stage in range(len(start) - 1):
         used = 0
@@ -223,16 +252,13 @@ def _fill(
         place = 0
         for t in range(used):
             link = links[t]
-            place_of[link] = t
             begin[link] = place
             end[link] = place
             place += crowd[link]
             whole_pull[link] = pull[link]
-            full_at[t] = math.inf
-            spent_at[t] = math.inf
+            spent_at[link] = math.inf
             if pull[link] > 0.0:
-                full_at[t] = residual_Bps[link] / pull[link]
-                spent_at[t] = (residual_Bps[link] - spent_Bps[link]) / pull[link]
+                spent_at[link] = (residual_Bps[link] - spent_Bps[link]) / pull[link]
         if used > 0:
             for i in range(start[stage], start[stage + 1]):
                 row = rows[i]
@@ -242,22 +268,63 @@ def _fill(
                         flows_on[end[link]] = row
                         end[link] += 1
         level = 0.0
-        while used > 0:
-            lowest = math.inf
-            for t in range(used):
-                if full_at[t] < lowest:
-                    lowest = full_at[t]
+        sinking = used // 2
+        filled = 0
+        lowest = math.inf
+        while used > 0 or filled > 0:
+            # Bring the heap in order: from `sinking` on at first, then below its top whenever that has changed.
+            if sinking > 0:
+                sinking -= 1
+            if used > 0:
+                top = sinking
+                moved = links[top]
+                while True:
+                    child = 2 * top + 1
+                    if child >= used:
+                        break
+                    if child + 1 < used and spent_at[links[child + 1]] < spent_at[links[child]]:
+                        child += 1
+                    if not spent_at[links[child]] < spent_at[moved]:
+                        break
+                    links[top] = links[child]
+                    top = child
+                links[top] = moved
+                if sinking > 0:
+                    continue
+                link = links[0]
+                fresh = math.inf
+                if pull[link] > 0.0:
+                    fresh = (residual_Bps[link] - spent_Bps[link]) / pull[link]
+                if crowd[link] > 0 and fresh > spent_at[link]:
+                    spent_at[link] = fresh
+                    continue
+                if crowd[link] == 0 or not spent_at[link] > lowest:
+                    if crowd[link] > 0:
+                        if pull[link] > 0.0 and residual_Bps[link] / pull[link] < lowest:
+                            lowest = residual_Bps[link] / pull[link]
+                        picked[filled] = link
+                        filled += 1
+                    used -= 1
+                    links[0] = links[used]
+                    continue
+            # The next links to be full are picked: all that have nothing left at the level of the first of them.
             if lowest > level:
                 level = lowest
-            filled = 0
-            for t in range(used):
-                if spent_at[t] <= level:
-                    picked[filled] = links[t]
-                    filled += 1
-            if filled == 0:  # weights that are no numbers: rates become none either, and nobody waits for ever
-                for t in range(used):
-                    picked[t] = links[t]
-                filled = used
+            lowest = math.inf
+            full = 0
+            for t in range(filled):
+                link = picked[t]
+                if not spent_at[link] > level:  # so a weight that is no number is picked, and nobody waits for ever
+                    picked[full] = link
+                    full += 1
+                    continue
+                place = used
+                used += 1
+                while place > 0 and spent_at[link] < spent_at[links[(place - 1) // 2]]:
+                    links[place] = links[(place - 1) // 2]
+                    place = (place - 1) // 2
+                links[place] = link
+            filled = full
             touches = 0
             for t in range(filled):
                 for place in range(begin[picked[t]], end[picked[t]]):
@@ -275,29 +342,20 @@ def _fill(
                                 changed[link] = 1
                                 touched[touches] = link
                                 touches += 1
+            filled = 0
             for f in range(touches):
                 link = touched[f]
                 changed[link] = 0
-                t = place_of[link]
                 if crowd[link] == 0:
                     pull[link] = 0.0
                     if residual_Bps[link] < 0.0:
                         residual_Bps[link] = 0.0
-                    used -= 1
-                    links[t] = links[used]
-                    full_at[t] = full_at[used]
-                    spent_at[t] = spent_at[used]
-                    place_of[links[t]] = t
-                    continue
-                if pull[link] < whole_pull[link] * _STALE:
+                elif pull[link] < whole_pull[link] * _STALE:
                     pull[link] = 0.0
                     for place in range(begin[link], end[link]):
                         if growing[flows_on[place]] == 1:
                             pull[link] += weights[flows_on[place]]
                     whole_pull[link] = pull[link]
-                if pull[link] > 0.0:
-                    full_at[t] = residual_Bps[link] / pull[link]
-                    spent_at[t] = (residual_Bps[link] - spent_Bps[link]) / pull[link]
 
 
 def _lateness(
@@ -354,8 +412,149 @@ def _needed(
             volume[touched[t]] = 0.0
 
 
+def _paced(
+    rows: IntRow, path_start: IntRow, path_link: IntRow, wanted_Bps: FloatRow, residual_Bps: Written, rates_Bps: Written,
+) -> None:  # fmt: skip
+    """Every row in order takes what it wants, or what is left on its path if that is less."""
+    for row in rows:
+        rate_Bps = wanted_Bps[row]
+        for hop in range(path_start[row], path_start[row + 1]):
+            if residual_Bps[path_link[hop]] < rate_Bps:
+                rate_Bps = residual_Bps[path_link[hop]]
+        rates_Bps[row] = rate_Bps
+        for hop in range(path_start[row], path_start[row + 1]):
+            residual_Bps[path_link[hop]] -= rate_Bps
+
+
+def _demands(
+    start: IntRow, rows: IntRow, path_start: IntRow, path_link: IntRow, remaining_bytes: FloatRow,
+    capacity_Bps: FloatRow, cell_start: Written, cell_link: Written, need_s: Written, volume: Written,
+) -> None:  # fmt: skip
+    """The links of each set of rows and the seconds that it needs of them, alone, in compressed rows.
+
+    `cell_link` and `need_s` have room for every hop. Scratch: `volume` by link.
+    """
+    room = 0
+    cell_start[0] = 0
+    for each in range(len(start) - 1):
+        begin = room
+        for i in range(start[each], start[each + 1]):
+            row = rows[i]
+            for hop in range(path_start[row], path_start[row + 1]):
+                link = path_link[hop]
+                if volume[link] == 0.0:
+                    cell_link[room] = link
+                    room += 1
+                volume[link] += remaining_bytes[row]
+        for cell in range(begin, room):
+            need_s[cell] = volume[cell_link[cell]] / capacity_Bps[cell_link[cell]]
+            volume[cell_link[cell]] = 0.0
+        cell_start[each + 1] = room
+
+
+def _bssi(
+    start: IntRow, link_of: IntRow, need_s: FloatRow, weight: FloatRow, place: Written, left: Written, price: Written,
+    load_s: Written, key: Written, heap: Written, begin: Written, end: Written, waiting: Written, coflow_of: Written,
+    placed: Written,
+) -> None:  # fmt: skip
+    """Set the `place` of each Coflow in Sincronia's order (`echelonflow.scheduling.policies.sincronia`).
+
+    Coflow i (in order of ids) has the cells from `start[i]`: a link each, and the seconds that it needs there. Scratch,
+    of any content: `left`, `price`, `placed` by Coflow, `load_s`, `key`, `heap`, `begin`, `end` by link, `waiting` and
+    `coflow_of` by cell.
+    """
+    coflows = len(start) - 1
+    links = len(load_s)
+    for link in range(links):
+        load_s[link] = 0.0
+        end[link] = 0
+    for coflow in range(coflows):
+        left[coflow] = weight[coflow]
+        placed[coflow] = 0
+        for cell in range(start[coflow], start[coflow + 1]):
+            coflow_of[cell] = coflow
+            load_s[link_of[cell]] += need_s[cell]
+            end[link_of[cell]] += 1
+    room = 0
+    for link in range(links):
+        begin[link] = room
+        room += end[link]
+        end[link] = begin[link]
+        key[link] = -round(load_s[link] / _QUANTUM_S)
+        heap[link] = link
+    for coflow in range(coflows):
+        for cell in range(start[coflow], start[coflow + 1]):
+            waiting[end[link_of[cell]]] = cell
+            end[link_of[cell]] += 1
+    length = links
+    sift = links // 2
+    last = coflows - 1
+    while last >= 0:
+        # Bring the heap in order: below `sift` at first, then below its top whenever that has changed.
+        if sift > 0:
+            sift -= 1
+        top = sift
+        moved = heap[top]
+        while True:
+            child = 2 * top + 1
+            if child >= length:
+                break
+            if child + 1 < length and (
+                key[heap[child + 1]] < key[heap[child]]
+                or (key[heap[child + 1]] == key[heap[child]] and heap[child + 1] < heap[child])
+            ):
+                child += 1
+            if key[heap[child]] > key[moved] or (key[heap[child]] == key[moved] and heap[child] > moved):
+                break
+            heap[top] = heap[child]
+            top = child
+        heap[top] = moved
+        if sift > 0:
+            continue
+        link = heap[0]
+        now_key = -round(load_s[link] / _QUANTUM_S)
+        if now_key != key[link]:  # loads only shrink, so what is on top may be stale, but never too low
+            key[link] = now_key
+            continue
+        kept = begin[link]
+        for at in range(begin[link], end[link]):
+            if placed[coflow_of[waiting[at]]] == 0:
+                waiting[kept] = waiting[at]
+                kept += 1
+        end[link] = kept
+        if kept == begin[link]:
+            length -= 1
+            heap[0] = heap[length]
+            continue
+        least = math.inf
+        for at in range(begin[link], kept):
+            cell = waiting[at]
+            each = left[coflow_of[cell]] / need_s[cell]
+            price[at - begin[link]] = each
+            if each < least:
+                least = each
+        cheapest = begin[link]
+        for at in range(begin[link], kept):
+            if price[at - begin[link]] <= least * (1 + _SAME_PRICE):
+                cheapest = at  # of equals the largest id goes last
+        paid = price[cheapest - begin[link]]
+        for at in range(begin[link], kept):
+            coflow = coflow_of[waiting[at]]
+            scaled = left[coflow] - paid * need_s[waiting[at]]
+            left[coflow] = scaled if scaled > _SAME_PRICE * weight[coflow] else 0.0
+        chosen = coflow_of[waiting[cheapest]]
+        place[chosen] = last
+        placed[chosen] = 1
+        for cell in range(start[chosen], start[chosen + 1]):
+            load_s[link_of[cell]] -= need_s[cell]
+        last -= 1
+
+
 madd = Kernel(_madd, "iiiiffFFFI")
-fill = Kernel(_fill, "iiiiffFFFIIFFFIIIIIIII")
+fill = Kernel(_fill, "iiiiffFFFIIFFIIIIIII")
 lateness = Kernel(_lateness, "iiiifffFFI")
 needed = Kernel(_needed, "iiiiffFFI")
-KERNELS = (madd, fill, lateness, needed)
+bssi = Kernel(_bssi, "iiffIFFFIIIIIII")
+paced = Kernel(_paced, "iiifFF")
+demands = Kernel(_demands, "iiiiffIIFF")
+KERNELS = (madd, fill, lateness, needed, bssi, paced, demands)

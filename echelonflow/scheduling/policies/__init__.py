@@ -10,8 +10,8 @@ What a policy promises, it says in module constants (left out: no promise, see `
 A function `validate(**options)` may refuse options whose values make no sense (InputError).
 A function `memory(**options)` may make what one loaded policy keeps from decision to decision (None: nothing), which
 `allocate` then gets as `memory=`; its `counters()` are shown with a run. Nothing else outlives a decision.
-A function `trace_kernel(**options)` may offer a form that ends a whole trace of Coflows at once (None: not with these
-options). It is asked only where a trace is simulated, and may load what it needs then.
+A function `form(**options)` may say what `allocate` does as data (`echelonflow.scheduling.forms`; None: not with these
+options), so that simulations need not ask it at every decision. Users' files in a process of their own have none.
 
 `SERVES` says what it puts in order ("flows", "jobs", "Coflows" or "EchelonFlows"): where it stands in docs/policies.md. Its
 docstring is its section there; say in it what the policy knows and, as "**Cost.**", what a decision costs.
@@ -39,8 +39,8 @@ from echelonflow.options import Option, bind_text
 from echelonflow.options import options_of as option_list
 from echelonflow.scheduling import user_file
 from echelonflow.scheduling.allocation import Allocation, check
+from echelonflow.scheduling.forms import Form
 from echelonflow.scheduling.snapshot import Snapshot
-from echelonflow.scheduling.trace_kernels import TraceKernel
 
 if TYPE_CHECKING:
     from echelonflow.scheduling.own_policy.process import Wait
@@ -57,8 +57,8 @@ def _nothing_counted() -> Mapping[str, int]:
     return {}
 
 
-def _no_kernel() -> TraceKernel | None:
-    """What most policies offer for whole traces."""
+def _no_form() -> Form | None:
+    """What policies offer that only `allocate` can say."""
     return None
 
 
@@ -80,7 +80,7 @@ class Policy:
 
     One that is `isolated` runs in a process of its own, which takes time: call it where waiting does no harm.
     `close` gives back what it holds. `counters` says what its memory counted so far (empty: it has none).
-    `trace_kernel` is what ends whole traces as it would, None where it has no such form.
+    `form` says what it decides as data, None where only asking it will do.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Policy:
     close: Callable[[], None] = _nothing_held
     promises: Promises = Promises()
     counters: Callable[[], Mapping[str, int]] = _nothing_counted
-    trace_kernel: Callable[[], TraceKernel | None] = _no_kernel
+    form: Callable[[], Form | None] = _no_form
 
     def __call__(self, snapshot: Snapshot) -> Allocation:
         """Decide; raises PolicyError, naming the policy, if it raises or its answer cannot be carried."""
@@ -156,8 +156,8 @@ def bind(module: ModuleType, text: str, options: dict[str, str]) -> Policy:
     summary = (inspect.getdoc(module) or "").partition("\n")[0]
     promises = _promises(module, text)
     counters = _nothing_counted
-    kernel = getattr(module, "trace_kernel", None)
-    offer = functools.partial(kernel, **values) if callable(kernel) else _no_kernel
+    form = getattr(module, "form", None)
+    offer = functools.partial(form, **values) if callable(form) else _no_form
     remember = getattr(module, "memory", None)
     if callable(remember) and (memory := remember(**values)) is not None:
         values["memory"] = memory
@@ -174,7 +174,7 @@ def bind(module: ModuleType, text: str, options: dict[str, str]) -> Policy:
             return answer
 
     decide = freely if promises.knows_sizes else blindly
-    return Policy(text, enforcer, summary, decide, promises=promises, counters=counters, trace_kernel=offer)
+    return Policy(text, enforcer, summary, decide, promises=promises, counters=counters, form=offer)
 
 
 def _promises(module: ModuleType, text: str) -> Promises:

@@ -26,6 +26,7 @@ from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import QUANTUM_S, RowSets, dense_rank, max_min_in_order, quantised, stages_of
+from echelonflow.scheduling.forms import Form, Key
 from echelonflow.scheduling.snapshot import Snapshot
 
 SERVES = "Coflows"
@@ -63,7 +64,7 @@ def allocate(snapshot: Snapshot, *, queues: int = 10, first_bytes: float = 10e6,
         >>> round(answer.valid_until_s, 3)
         3.9
     """
-    limit_bytes = first_bytes * factor ** np.arange(queues - 1)
+    limit_bytes = _limits_bytes(queues, first_bytes, factor)
     coflows = snapshot.coflows
     queue = np.searchsorted(limit_bytes - _A_BYTE, coflows.sent_bytes, side="right").astype(np.int64)
     keys = [queue, quantised(coflows.arrival_s), coflows.id]
@@ -71,6 +72,17 @@ def allocate(snapshot: Snapshot, *, queues: int = 10, first_bytes: float = 10e6,
     rates = _shares(snapshot, queue[snapshot.coflow], rank, queues)
     until_s = _next_crossing_s(snapshot, rates, np.append(limit_bytes, math.inf)[queue])
     return Allocation(rates, rank, until_s)
+
+
+def form(*, queues: int = 10, first_bytes: float = 10e6, factor: float = 10.0) -> Form:
+    """The same as data."""
+    keys = (Key("queue", "coflow"), Key("release_s", "coflow"), Key("id", "coflow"))
+    return Form(keys, "queues", limits_bytes=tuple(_limits_bytes(queues, first_bytes, factor).tolist()))
+
+
+def _limits_bytes(queues: int, first_bytes: float, factor: float) -> Floats:
+    limits: Floats = first_bytes * np.power(float(factor), np.arange(queues - 1, dtype=np.float64))
+    return limits
 
 
 def _shares(snapshot: Snapshot, queue: Ints, rank: Ints, queues: int) -> Floats:

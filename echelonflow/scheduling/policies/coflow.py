@@ -25,6 +25,8 @@ arrival (but for `lcf`), and takes the smaller number of endpoints for `ncf`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -32,13 +34,17 @@ import numpy as np
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import dense_rank, effective_bottleneck_s, quantised, serve_in_order, stages_of
+from echelonflow.scheduling.forms import Form, Key, Moving
 from echelonflow.scheduling.greedy import greedy
 from echelonflow.scheduling.snapshot import CoflowTable, GroupTable, Snapshot
-from echelonflow.scheduling.trace_kernels import TraceKernel
 
 SERVES = "Coflows"
 ENFORCER = "rate"
 WORK_CONSERVING = True
+
+_MEASURE: Mapping[str, Moving] = MappingProxyType(
+    {"sebf": "bottleneck_s", "scf": "most_left_bytes", "ncf": "flows", "lcf": "left_bytes"}
+)
 
 
 def allocate(
@@ -74,13 +80,11 @@ def allocate(
     return Allocation(serve(snapshot, stages_of(rank)), rank)
 
 
-def trace_kernel(*, grouping: str = "collective", order: str = "sebf", rates: str = "madd") -> TraceKernel | None:
-    """The same over a whole trace of Coflows, for Varys's own order and rates; a trace's Coflows are its groups."""
-    if (order, rates) != ("sebf", "madd"):
-        return None
-    from echelonflow.scheduling.trace_kernels import coflow_sharing  # loads the compiler
-
-    return TraceKernel(coflow_sharing.finish_times, tells_flows_apart=True)
+def form(*, grouping: str = "collective", order: str = "sebf", rates: str = "madd") -> Form:
+    """The same as data."""
+    of: Literal["coflow", "group"] = "coflow" if grouping == "collective" else "group"
+    first = Key("release_s", of) if order == "fifo" else Key(_MEASURE[order], of, per_weight=True)
+    return Form((first, Key("id", of)), "madd" if rates == "madd" else "greedy")
 
 
 def _key(snapshot: Snapshot, member: Ints, table: CoflowTable | GroupTable, order: str) -> Ints:

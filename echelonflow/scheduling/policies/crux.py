@@ -12,20 +12,16 @@ by the order in which jobs were named; the flows of a job share fairly.
 
 from __future__ import annotations
 
-import numpy as np
-
-from echelonflow.model.arrays import Ints
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import dense_rank, stages_of
+from echelonflow.scheduling.forms import Form, Key
 from echelonflow.scheduling.greedy import greedy
+from echelonflow.scheduling.measures import intensity
 from echelonflow.scheduling.snapshot import Snapshot
 
 SERVES = "jobs"
 ENFORCER = "priority"
 WORK_CONSERVING = True
-
-_STEPS_PER_E = 1e9
-"""Intensities are ordered by their logarithm in such steps: a difference of 1e-9 of one is rounding."""
 
 
 def allocate(snapshot: Snapshot) -> Allocation:
@@ -41,13 +37,10 @@ def allocate(snapshot: Snapshot) -> Allocation:
         short: 10.0 MB/s, place 0
     """
     job = snapshot.groups.job[snapshot.group]
-    rank = dense_rank([-_intensity(snapshot)[job], snapshot.jobs.id[job]])
+    rank = dense_rank([-intensity(snapshot.jobs)[job], snapshot.jobs.id[job]])
     return Allocation(greedy(snapshot, stages_of(rank)), rank)
 
 
-def _intensity(snapshot: Snapshot) -> Ints:
-    """Logarithm of W / t of each job, in whole steps; below all others where no computation was declared."""
-    jobs = snapshot.jobs
-    declared = jobs.compute_s > 0
-    logarithm = np.log(np.where(declared, jobs.compute_s, 1.0)) - np.log(jobs.alone_s)
-    return np.where(declared, np.rint(logarithm * _STEPS_PER_E), -(2.0**62)).astype(np.int64)
+def form() -> Form:
+    """The same as data."""
+    return Form((Key("intensity", "job"), Key("id", "job")), "greedy")

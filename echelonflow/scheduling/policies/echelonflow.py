@@ -40,16 +40,16 @@ maximum tardiness is the earliest-due-date optimum, in every form (both tested).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
 from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats, Ints
-from echelonflow.scheduling import urgency
+from echelonflow.scheduling import kernels, urgency
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import (
+    RowSets,
     add_spare,
     dense_rank,
     least_tardiness_s,
@@ -58,6 +58,7 @@ from echelonflow.scheduling.fill import (
     stages_of,
     unavoidable_tardiness_s,
 )
+from echelonflow.scheduling.forms import Form, Key
 from echelonflow.scheduling.reuse import OrderMemory
 from echelonflow.scheduling.snapshot import Snapshot
 
@@ -128,6 +129,31 @@ def allocate(
     return Allocation(rates, rank, float(to_come_s.min(initial=math.inf)))
 
 
+def form(
+    *,
+    order: Order = "job",
+    within: Literal["strict", "paced"] = "strict",
+    pending: Literal["count", "ignore"] = "ignore",
+    patience: float = 10.0,
+    reuse: Reuse = "none",
+    **_: object,
+) -> Form | None:
+    """The same as data; none where orders are remembered."""
+    if reuse != "none":
+        return None
+    due = Key("due_in_s", "stage", per_weight=True)
+    first: dict[str, tuple[Key, ...]] = {
+        "tardiness": (Key("tardiness_s", "group", per_weight=True),),
+        "remaining": (Key("bottleneck_s", "group", per_weight=True),),
+        "extra": (Key("extra_s", "group", per_weight=True),),
+        "due": (due,),
+        "job": (Key("alone_s", "job", per_weight=True), Key("id", "job"), due),
+    }
+    keys = (*first[order], Key("id", "group"), Key("due_s", "stage"))
+    counts_pending = pending == "count" and order not in STAGE_ORDERS
+    return Form(keys, "madd" if within == "strict" else "paced", patience=patience, counts_pending=counts_pending)
+
+
 def _keys(snapshot: Snapshot, order: Order, pending: bool) -> list[Ints]:
     """For each flow, what it is ordered by, then what breaks ties; the flows of a stage are equal in all."""
     group, groups = snapshot.group, snapshot.groups
@@ -151,17 +177,15 @@ def _job_keys(snapshot: Snapshot) -> list[Ints]:
     return [urgency.weighted(jobs.alone_s, weight)[job], jobs.id[job]]
 
 
-def _paced(snapshot: Snapshot, stages: Sequence[Ints]) -> Floats:
+def _paced(snapshot: Snapshot, stages: RowSets) -> Floats:
     """Rates where each flow takes, in order, the least that meets d + τ_H out of what is left."""
     deadline_s = snapshot.ideal_finish_s + least_tardiness_s(snapshot)[snapshot.group]
-    in_time = np.maximum(deadline_s - snapshot.now_s, 1e-9)
+    wanted_Bps = snapshot.remaining_bytes / np.maximum(deadline_s - snapshot.now_s, 1e-9)
+    place = np.repeat(np.arange(len(stages)), np.diff(stages.start))
+    rows = stages.rows[np.lexsort((snapshot.flow_id[stages.rows], place))]
     residual = snapshot.capacity_Bps.copy()
     rates = np.zeros(snapshot.flows)
-    for rows in stages:
-        for row in rows[np.argsort(snapshot.flow_id[rows])]:
-            path = snapshot.path_link[snapshot.path_start[row] : snapshot.path_start[row + 1]]
-            rates[row] = min(snapshot.remaining_bytes[row] / in_time[row], float(residual[path].min()))
-            residual[path] -= rates[row]
+    kernels.paced(rows, snapshot.path_start, snapshot.path_link, wanted_Bps, residual, rates)
     np.maximum(residual, 0.0, out=residual)
     add_spare(snapshot, stages, rates, residual)
     return rates

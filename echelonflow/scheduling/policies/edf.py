@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import dense_rank, quantised, serve_in_order, stages_of
+from echelonflow.scheduling.forms import Form, Key
 from echelonflow.scheduling.snapshot import Snapshot
 
 SERVES = "flows"
@@ -34,3 +35,8 @@ def allocate(snapshot: Snapshot) -> Allocation:
     """
     rank = dense_rank([quantised(snapshot.ideal_finish_s)])
     return Allocation(serve_in_order(snapshot, stages_of(rank)), rank)
+
+
+def form() -> Form:
+    """The same as data."""
+    return Form((Key("due_s", "flow"),), "madd")

@@ -12,8 +12,8 @@ import numpy as np
 
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import max_min
+from echelonflow.scheduling.forms import Form
 from echelonflow.scheduling.snapshot import Snapshot
-from echelonflow.scheduling.trace_kernels import TraceKernel
 
 SERVES = "flows"
 ENFORCER = "priority"
@@ -38,8 +38,6 @@ def allocate(snapshot: Snapshot) -> Allocation:
     return Allocation(rates, np.zeros(snapshot.flows, np.int64))
 
 
-def trace_kernel() -> TraceKernel:
-    """The same over a whole trace of Coflows."""
-    from echelonflow.scheduling.trace_kernels import fair_sharing  # loads the compiler
-
-    return TraceKernel(fair_sharing.finish_times, tells_flows_apart=False)
+def form() -> Form:
+    """The same as data."""
+    return Form((), "greedy")

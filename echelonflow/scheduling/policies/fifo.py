@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import dense_rank, quantised, stages_of
+from echelonflow.scheduling.forms import Form, Key
 from echelonflow.scheduling.greedy import greedy
 from echelonflow.scheduling.snapshot import Snapshot
 
@@ -34,3 +35,8 @@ def allocate(snapshot: Snapshot) -> Allocation:
     """
     rank = dense_rank([quantised(snapshot.release_s), snapshot.flow_id])
     return Allocation(greedy(snapshot, stages_of(rank)), rank)
+
+
+def form() -> Form:
+    """The same as data."""
+    return Form((Key("release_s", "flow"), Key("id", "flow")), "greedy")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import dense_rank, quantised, stages_of
+from echelonflow.scheduling.forms import Form, Key
 from echelonflow.scheduling.greedy import greedy
 from echelonflow.scheduling.snapshot import Snapshot
 
@@ -38,3 +39,8 @@ def allocate(snapshot: Snapshot) -> Allocation:
     weight = snapshot.groups.weight_of_jobs(len(jobs.id))
     rank = dense_rank([quantised(-weight)[job], jobs.id[job]])
     return Allocation(greedy(snapshot, stages_of(rank)), rank)
+
+
+def form() -> Form:
+    """The same as data."""
+    return Form((Key("weight", "job"), Key("id", "job")), "greedy")

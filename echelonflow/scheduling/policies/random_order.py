@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
-
-from echelonflow.model.arrays import Ints
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import dense_rank, stages_of
+from echelonflow.scheduling.forms import Form, Key
 from echelonflow.scheduling.greedy import greedy
+from echelonflow.scheduling.measures import drawn
 from echelonflow.scheduling.snapshot import Snapshot
 
 SERVES = "flows"
@@ -43,14 +42,10 @@ def allocate(snapshot: Snapshot, *, seed: int = 0, of: Literal["flow", "coflow",
         member = snapshot.flow_id
     else:
         member = snapshot.coflows.id[snapshot.coflow] if of == "coflow" else snapshot.groups.id[snapshot.group]
-    rank = dense_rank([_drawn(member, seed), member])
+    rank = dense_rank([drawn(member, seed), member])
     return Allocation(greedy(snapshot, stages_of(rank)), rank)
 
 
-def _drawn(ids: Ints, seed: int) -> Ints:
-    """A number for each id, as good as random, that depends on nothing but the id and the seed."""
-    bits = ids.astype(np.uint64) + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 % 2**64)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    drawn: Ints = (bits ^ (bits >> np.uint64(31))).astype(np.int64)
-    return drawn
+def form(*, seed: int = 0, of: Literal["flow", "coflow", "group"] = "flow") -> Form:
+    """The same as data."""
+    return Form((Key("drawn", of, seed=seed), Key("id", of)), "greedy")

@@ -17,23 +17,21 @@ On one link this is Smith's rule, which is optimal (tested).
 
 from __future__ import annotations
 
-import heapq
 from typing import Literal
 
 import numpy as np
 
 from echelonflow.model.arrays import Floats, Ints
+from echelonflow.scheduling import kernels
 from echelonflow.scheduling.allocation import Allocation
-from echelonflow.scheduling.fill import QUANTUM_S, stages_of
+from echelonflow.scheduling.fill import sets_of, stages_of
+from echelonflow.scheduling.forms import Form, Key
 from echelonflow.scheduling.greedy import greedy
 from echelonflow.scheduling.snapshot import Snapshot
 
 SERVES = "Coflows"
 ENFORCER = "priority"
 WORK_CONSERVING = True
-
-_SAME = 1e-9
-"""Relative difference below which the prices of two Coflows are equal: the rest is rounding."""
 
 
 def allocate(snapshot: Snapshot, *, grouping: Literal["collective", "group"] = "collective") -> Allocation:
@@ -56,69 +54,27 @@ def allocate(snapshot: Snapshot, *, grouping: Literal["collective", "group"] = "
     return Allocation(greedy(snapshot, stages_of(rank)), rank)
 
 
+def form(*, grouping: Literal["collective", "group"] = "collective") -> Form:
+    """The same as data."""
+    return Form((Key("bssi", "coflow" if grouping == "collective" else "group"),), "greedy")
+
+
 def _places(snapshot: Snapshot, member: Ints, ids: Ints, weight: Floats) -> Ints:
     """The place of each Coflow in BSSI's order, from 0."""
+    count, links, hops = len(ids), snapshot.links, len(snapshot.path_link)
     by_id = np.argsort(ids, kind="stable")
-    row = np.empty(len(ids), np.int64)
-    row[by_id] = np.arange(len(ids))
-    demand = _Demand(snapshot, row[member], len(ids))
-    whole = weight[by_id].tolist()
-    left = weight[by_id].tolist()
-    place = np.empty(len(ids), np.int64)
-    for last in range(len(ids) - 1, -1, -1):
-        waiting = demand.on_bottleneck()
-        price = [left[coflow] / seconds for coflow, seconds in waiting]
-        least = min(price) * (1 + _SAME)
-        cheapest = max(i for i, each in enumerate(price) if each <= least)  # of equals the largest id goes last
-        for coflow, seconds in waiting:
-            scaled = left[coflow] - price[cheapest] * seconds
-            left[coflow] = scaled if scaled > _SAME * whole[coflow] else 0.0
-        chosen = waiting[cheapest][0]
-        place[by_id[chosen]] = last
-        demand.take(chosen)
-    return place
-
-
-class _Demand:
-    """Seconds that each unplaced Coflow (a row, in order of id) needs of each link, alone."""
-
-    def __init__(self, snapshot: Snapshot, member: Ints, coflows: int) -> None:
-        links, hop_flow = snapshot.links, snapshot.hop_flow()
-        cell, inverse = np.unique(member[hop_flow] * links + snapshot.path_link, return_inverse=True)
-        size_bytes: Floats = np.zeros(len(cell))
-        np.add.at(size_bytes, inverse, snapshot.remaining_bytes[hop_flow])
-        seconds = size_bytes / snapshot.capacity_Bps[cell % links]
-        self._on_link: list[list[tuple[int, float]]] = [[] for _ in range(links)]
-        self._of_coflow: list[list[tuple[int, float]]] = [[] for _ in range(coflows)]
-        self._load_s = [0.0] * links
-        for key, need_s in zip(cell.tolist(), seconds.tolist(), strict=True):
-            coflow, link = divmod(key, links)
-            self._on_link[link].append((coflow, need_s))
-            self._of_coflow[coflow].append((link, need_s))
-            self._load_s[link] += need_s
-        self._placed = [False] * coflows
-        self._heap = [(self._key(link), link) for link in range(links)]
-        heapq.heapify(self._heap)
-
-    def on_bottleneck(self) -> list[tuple[int, float]]:
-        """The Coflows on the most loaded link, in order of id, each with the seconds that it needs of it."""
-        while True:
-            key, link = self._heap[0]
-            if key != self._key(link):  # loads only shrink, so what is on top may be stale, but never too low
-                heapq.heapreplace(self._heap, (self._key(link), link))
-                continue
-            waiting = [(coflow, seconds) for coflow, seconds in self._on_link[link] if not self._placed[coflow]]
-            if waiting:
-                self._on_link[link] = waiting
-                return waiting
-            heapq.heappop(self._heap)
-
-    def take(self, coflow: int) -> None:
-        """Leave a Coflow out from now on."""
-        self._placed[coflow] = True
-        for link, seconds in self._of_coflow[coflow]:
-            self._load_s[link] -= seconds
-
-    def _key(self, link: int) -> int:
-        """The link's load, negative because heaps begin with the least; in whole quanta, so that ties go by link."""
-        return -round(self._load_s[link] / QUANTUM_S)
+    row = np.empty(count, np.int64)
+    row[by_id] = np.arange(count)
+    sets = sets_of(row[member], count)
+    cell_start, cell_link, need_s = np.zeros(count + 1, np.int64), np.zeros(hops, np.int64), np.zeros(hops)
+    kernels.demands(
+        sets.start, sets.rows, snapshot.path_start, snapshot.path_link, snapshot.remaining_bytes,
+        snapshot.capacity_Bps, cell_start, cell_link, need_s, np.zeros(links),
+    )  # fmt: skip
+    cells = int(cell_start[-1])
+    found: Ints = np.zeros(count, np.int64)
+    kernels.bssi(
+        cell_start, cell_link[:cells], need_s[:cells], weight[by_id], found, np.zeros(count), np.zeros(count),
+        np.zeros(links), *np.zeros((4, links), np.int64), *np.zeros((2, cells), np.int64), np.zeros(count, np.int64),
+    )  # fmt: skip
+    return found[row]

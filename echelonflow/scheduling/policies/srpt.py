@@ -13,6 +13,7 @@ import numpy as np
 
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import dense_rank, stages_of
+from echelonflow.scheduling.forms import Form, Key
 from echelonflow.scheduling.greedy import greedy
 from echelonflow.scheduling.snapshot import Snapshot
 
@@ -34,3 +35,8 @@ def allocate(snapshot: Snapshot) -> Allocation:
     """
     rank = dense_rank([np.rint(snapshot.remaining_bytes).astype(np.int64), snapshot.flow_id])
     return Allocation(greedy(snapshot, stages_of(rank)), rank)
+
+
+def form() -> Form:
+    """The same as data."""
+    return Form((Key("most_left_bytes", "flow"), Key("id", "flow")), "greedy")

@@ -17,6 +17,7 @@ import numpy as np
 from echelonflow.model.arrays import Floats
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import max_min
+from echelonflow.scheduling.forms import Form, Pull
 from echelonflow.scheduling.snapshot import Snapshot
 
 SERVES = "flows"
@@ -40,6 +41,12 @@ def allocate(snapshot: Snapshot, *, per: Literal["flow", "group", "job"] = "flow
     rows = np.arange(snapshot.flows, dtype=np.int64)
     rates = max_min(snapshot, rows, _pull(snapshot, per), snapshot.capacity_Bps.copy())
     return Allocation(rates, np.zeros(snapshot.flows, np.int64))
+
+
+def form(*, per: Literal["flow", "group", "job"] = "flow") -> Form:
+    """The same as data."""
+    pulls: dict[str, Pull] = {"flow": "group", "group": "per_group", "job": "per_job"}
+    return Form((), "greedy", pull=pulls[per])
 
 
 def _pull(snapshot: Snapshot, per: str) -> Floats:

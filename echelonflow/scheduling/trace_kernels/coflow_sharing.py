@@ -1,8 +1,8 @@
-"""A trace of Coflows under SEBF and MADD, exactly, without building a snapshot at every event.
+"""A trace of Coflows under MADD, exactly, without building a snapshot at every event.
 
-The same rule as policy `coflow` with its defaults (`echelonflow.scheduling.policies.coflow`, `echelonflow.scheduling.fill`; Varys, SIGCOMM
-'14): tests hold the two to each other. Three things make it quick. A Coflow's flows lie side by side; MADD needs only a
-Coflow's volume on each link, and a flow is touched once when spare capacity is shared out.
+The rule is `echelonflow.scheduling.fill.serve_in_order` (Varys, SIGCOMM '14), or its paced kin, in whatever order of
+Coflows the form says. Three things make it quick. A Coflow's flows lie side by side; MADD needs only a Coflow's volume
+on each link; and Coflows that wait cost nothing until a link of theirs has something left.
 """
 
 from __future__ import annotations
@@ -13,14 +13,26 @@ from typing import NamedTuple
 import numpy as np
 
 from echelonflow.model.arrays import Bools, Floats, Ints
-from echelonflow.scheduling.fill import QUANTUM_S
-from echelonflow.scheduling.trace_kernels import SIMULTANEOUS_S, TraceFlows
+from echelonflow.scheduling.forms import Form
+from echelonflow.scheduling.trace_kernels import SIMULTANEOUS_S, Ended, TraceFlows
 from echelonflow.scheduling.trace_kernels.jit import jit
+from echelonflow.scheduling.trace_kernels.max_min import Shares, share_by_weight, shares_for
+from echelonflow.scheduling.trace_kernels.orders import (
+    BOTTLENECK,
+    FLOWS,
+    LEFT,
+    MOST_LEFT,
+    NEVER,
+    NOTHING,
+    TARDINESS,
+    Order,
+    order_of,
+)  # fmt: skip
 
 _SPENT = 1e-9
 """As in `echelonflow.scheduling.fill`: share of a link's capacity below which what is left on it counts as nothing."""
-_CANCELLED = 1e-4
-"""Share of a sum below which it is summed afresh: what subtraction leaves of it may be rounding."""
+_SOON_S = 1e-9
+"""A group that must end sooner is paced as if it had so long."""
 
 
 class _Flows(NamedTuple):
@@ -28,8 +40,6 @@ class _Flows(NamedTuple):
     """Those in flight: of each Coflow from its `first_flow` on. The other columns are by row."""
     left_bytes: Floats
     rate_Bps: Floats
-    taking: Bools
-    """Whether the flow takes spare capacity and has not got its share yet."""
     path_start: Ints
     hop_cell: Ints
     """A cell is one link of one Coflow."""
@@ -40,9 +50,17 @@ class _Coflows(NamedTuple):
     flows: Ints
     """In flight."""
     first_cell: Ints
-    weight: Floats
     speed: Floats
     """Rate by bytes left (1/s) that MADD gives all flows."""
+    bottleneck_s: Floats
+    moves: Bools
+    """Whether a flow has a rate."""
+    fresh: Bools
+    """Whether volumes and key are to be made anew."""
+    keys: Ints
+    """4 rows of c: what it is ordered by."""
+    takers: Ints
+    """Rows that take spare capacity, room for those of one Coflow."""
 
 
 class _Cells(NamedTuple):
@@ -50,129 +68,193 @@ class _Cells(NamedTuple):
 
     link: Ints
     volume_bytes: Floats
-    pull_bytes: Floats
-    """Bytes left of the flows that take spare capacity, and their number."""
-    taking: Ints
 
 
 class _Links(NamedTuple):
     capacity_Bps: Floats
+    spent_Bps: Floats
     left_Bps: Floats
 
 
-class _Takers(NamedTuple):
-    """Flows that take spare capacity, by cell of one Coflow, in compressed rows."""
-
-    start: Ints
-    row: Ints
-
-
-def finish_times(trace: TraceFlows) -> tuple[Floats, int]:
-    """When each flow ends in seconds (n), and the number of events."""
-    paths, first_flow = trace.paths, trace.first_flow
-    flows, coflows, links = len(trace.size_bytes), len(trace.arrival_s), len(trace.capacity_Bps)
+def finish_times(form: Form, trace: TraceFlows) -> Ended | None:
+    """When each flow ends in seconds (n), and the number of events; None where its order is not one of Coflows."""
+    whole = order_of(form, trace)
+    if whole is None or form.serve not in {"madd", "paced"}:
+        return None
+    sets = _sets(whole)
+    if sets is None or (len(sets) < len(trace.arrival_s) and form.serve == "paced"):
+        return None
+    order = whole._replace(**{name: getattr(whole, name)[sets] for name in _BY_COFLOW})
+    first_flow = np.append(trace.first_flow[:-1][sets], trace.first_flow[-1])
+    paths = trace.paths
+    flows, count, links = len(trace.size_bytes), len(sets), len(trace.capacity_Bps)
     hop_flow = np.repeat(np.arange(flows), np.diff(paths.start))
-    coflow = np.repeat(np.arange(coflows), np.diff(first_flow))
+    coflow = np.repeat(np.arange(count), np.diff(first_flow))
     cells, hop_cell = np.unique(coflow[hop_flow] * links + paths.link, return_inverse=True)
-    first_cell = np.searchsorted(cells, np.arange(coflows + 1) * links)
-    zeros = np.zeros(len(cells))
-    takers = _Takers(
-        np.zeros(int(np.diff(first_cell).max()) + 1, np.int64),
-        np.zeros(int(np.diff(paths.start[first_flow]).max()), np.int64),
-    )
+    first_cell = np.searchsorted(cells, np.arange(count + 1) * links)
     finish_s: Floats = np.empty(flows)
     events = _run(
-        _Flows(
-            np.arange(flows), trace.size_bytes.copy(), np.zeros(flows), np.zeros(flows, bool), paths.start, hop_cell
+        _Flows(np.arange(flows), trace.size_bytes.copy(), np.zeros(flows), paths.start, hop_cell),
+        _Coflows(
+            first_flow, np.diff(first_flow), first_cell, np.zeros(count), np.zeros(count), np.zeros(count, np.bool_),
+            np.ones(count, np.bool_), np.zeros((4, count), np.int64), np.zeros(int(np.diff(first_flow).max()), np.int64),
         ),
-        _Coflows(first_flow, np.diff(first_flow), first_cell, trace.weight, np.zeros(coflows)),
-        _Cells(cells % links, zeros, zeros.copy(), np.zeros(len(cells), np.int64)),
-        _Links(trace.capacity_Bps, trace.capacity_Bps.copy()),
-        takers,
-        trace.arrival_s,
-        np.argsort(trace.coflow_id),
+        _Cells(cells % links, np.zeros(len(cells))),
+        _Links(trace.capacity_Bps, _SPENT * trace.capacity_Bps, trace.capacity_Bps.copy()),
+        shares_for(int(np.diff(first_cell).max()), int(np.diff(paths.start[first_flow]).max())),
+        order,
+        form.serve == "paced",
         finish_s,
-    )
+    )  # fmt: skip
     return finish_s, events
+
+
+_BY_COFLOW = ("before", "weight", "after", "arrival_s", "overdue_s", "overdue")
+
+
+def _sets(order: Order) -> Ints | None:
+    """The first Coflow of each set that shares a place; None where one's Coflows do not arrive together."""
+    place = order.after
+    if order.measure != NOTHING:
+        return np.arange(len(place)) if len(np.unique(place)) == len(place) else None
+    new = np.concatenate(([True], place[1:] != place[:-1]))
+    if len(np.unique(place)) < int(new.sum()) or np.any(
+        order.arrival_s[1:][~new[1:]] != order.arrival_s[:-1][~new[1:]]
+    ):
+        return None
+    return np.flatnonzero(new)
 
 
 @jit
 def _run(
-    flows: _Flows,
-    coflows: _Coflows,
-    cells: _Cells,
-    links: _Links,
-    takers: _Takers,
-    arrival_s: Floats,
-    by_id: Ints,
+    flows: _Flows, coflows: _Coflows, cells: _Cells, links: _Links, shares: Shares, order: Order, paced: bool,
     finish_s: Floats,
-) -> int:
+) -> int:  # fmt: skip
     """Fill `finish_s`; returns the number of events."""
-    present = np.zeros(len(arrival_s), np.bool_)
-    events, arrived, in_flight = 0, 0, 0
-    now_s, ends_s = 0.0, math.inf
-    while in_flight > 0 or arrived < len(arrival_s):
-        next_s = min(ends_s, arrival_s[arrived]) if arrived < len(arrival_s) else ends_s
-        for coflow in range(arrived):
-            if present[coflow]:
-                in_flight -= _move(flows, coflows, coflow, next_s - now_s, next_s, finish_s)
-                present[coflow] = coflows.flows[coflow] > 0
-        now_s = next_s
+    arrivals = len(order.arrival_s)
+    line = np.empty(arrivals, np.int64)
+    present, arrived, events, now_s, ends_s = 0, 0, 0, 0.0, math.inf
+    while present > 0 or arrived < arrivals:
+        next_s = min(ends_s, order.arrival_s[arrived]) if arrived < arrivals else ends_s
+        kept = 0
+        for i in range(present):
+            if coflows.moves[line[i]]:
+                _move(flows, coflows, cells, line[i], next_s - now_s, next_s, finish_s)
+            if coflows.flows[line[i]] > 0:
+                line[kept] = line[i]
+                kept += 1
+        present, now_s = kept, next_s
         events += 1
-        while arrived < len(arrival_s) and arrival_s[arrived] <= now_s:
-            present[arrived] = True
-            in_flight += coflows.flows[arrived]
+        while arrived < arrivals and order.arrival_s[arrived] <= now_s:
+            line[present] = arrived
+            present += 1
             arrived += 1
-        order = _order(flows, coflows, cells, links, by_id[present[by_id]])
+        ends_s = math.inf
+        for i in range(present):
+            _set_keys(flows, coflows, cells, links, order, line[i], now_s)
+            if now_s < order.overdue_s[line[i]]:
+                ends_s = min(ends_s, order.overdue_s[line[i]])
+        _sort(coflows.keys, line, present)
         links.left_Bps[:] = links.capacity_Bps
-        for coflow in order:
-            coflows.speed[coflow] = _least_rates(coflows, cells, links, coflow)
-        shortest_s = math.inf
-        for coflow in order:
-            fastest = _set_rates(flows, coflows, cells, links, takers, coflow)
+        for i in range(present):
+            if paced:
+                _pace(flows, coflows, cells, links, line[i])
+            else:
+                coflows.speed[line[i]] = _least_rates(coflows, cells, links, line[i])
+        for i in range(present):
+            fastest = _set_rates(flows, coflows, cells, links, shares, paced, line[i])
             if fastest > 0:
-                shortest_s = min(shortest_s, 1 / fastest)
-        ends_s = now_s + shortest_s
+                ends_s = min(ends_s, now_s + 1 / fastest)
     return events
 
 
 @jit
-def _move(flows: _Flows, coflows: _Coflows, coflow: int, elapsed_s: float, now_s: float, finish_s: Floats) -> int:
-    """Let time pass for a Coflow; returns how many of its flows have ended."""
+def _move(
+    flows: _Flows, coflows: _Coflows, cells: _Cells, coflow: int, elapsed_s: float, now_s: float, finish_s: Floats
+) -> None:  # fmt: skip
+    """Let time pass for a Coflow that moves, and end the flows that have run empty."""
     first, count = coflows.first_flow[coflow], coflows.flows[coflow]
     tolerance_s = max(SIMULTANEOUS_S, 1e-15 * now_s)
+    cells.volume_bytes[coflows.first_cell[coflow] : coflows.first_cell[coflow + 1]] = 0.0
     kept = first
     for place in range(first, first + count):
         row = flows.row[place]
         rate = flows.rate_Bps[row]
-        flows.left_bytes[row] -= rate * elapsed_s
-        if rate > 0 and flows.left_bytes[row] <= rate * tolerance_s:
+        left = flows.left_bytes[row] - rate * elapsed_s
+        flows.left_bytes[row] = left
+        if rate > 0 and left <= rate * tolerance_s:
             finish_s[row] = now_s
-        else:
-            flows.row[kept] = row
-            kept += 1
+            continue
+        flows.row[kept] = row
+        kept += 1
+        for hop in range(flows.path_start[row], flows.path_start[row + 1]):
+            cells.volume_bytes[flows.hop_cell[hop]] += left
     coflows.flows[coflow] = kept - first
-    return int(first + count - kept)
 
 
 @jit
-def _order(flows: _Flows, coflows: _Coflows, cells: _Cells, links: _Links, present: Ints) -> Ints:
-    """The Coflows `present` (by id), smallest bottleneck first, then smallest id. Sets the volumes of cells."""
-    key = np.empty(len(present))
-    for i in range(len(present)):
-        coflow = present[i]
-        begin, end = coflows.first_cell[coflow], coflows.first_cell[coflow + 1]
-        cells.volume_bytes[begin:end] = 0.0
+def _set_keys(
+    flows: _Flows, coflows: _Coflows, cells: _Cells, links: _Links, order: Order, coflow: int, now_s: float
+) -> None:  # fmt: skip
+    """What a Coflow is ordered by now."""
+    if coflows.fresh[coflow]:  # it comes: nothing has summed its bytes yet
         first = coflows.first_flow[coflow]
         for place in range(first, first + coflows.flows[coflow]):
             row = flows.row[place]
             for hop in range(flows.path_start[row], flows.path_start[row + 1]):
                 cells.volume_bytes[flows.hop_cell[hop]] += flows.left_bytes[row]
+    coflows.keys[0, coflow] = order.overdue[coflow] if order.overdue_s[coflow] <= now_s else NEVER
+    coflows.keys[1, coflow] = order.before[coflow]
+    coflows.keys[3, coflow] = order.after[coflow]
+    if coflows.fresh[coflow] or coflows.moves[coflow]:
         longest_s = 0.0
-        for cell in range(begin, end):
+        for cell in range(coflows.first_cell[coflow], coflows.first_cell[coflow + 1]):
             longest_s = max(longest_s, cells.volume_bytes[cell] / links.capacity_Bps[cells.link[cell]])
-        key[i] = np.rint(longest_s / coflows.weight[coflow] / QUANTUM_S)
-    return present[np.argsort(key, kind="mergesort")]
+        coflows.bottleneck_s[coflow] = longest_s
+    elif order.measure != TARDINESS:
+        return
+    coflows.fresh[coflow] = False
+    if order.measure == NOTHING:
+        return
+    value = coflows.bottleneck_s[coflow]
+    if order.measure == TARDINESS:
+        value += now_s - order.arrival_s[coflow]
+    elif order.measure == FLOWS:
+        value = float(coflows.flows[coflow])
+    elif order.measure != BOTTLENECK:
+        value = _bytes_left(flows, coflows, order.measure, coflow)
+    coflows.keys[2, coflow] = np.int64(np.rint(value / order.weight[coflow] / order.unit))
+
+
+@jit
+def _bytes_left(flows: _Flows, coflows: _Coflows, measure: int, coflow: int) -> float:
+    found, first = 0.0, coflows.first_flow[coflow]
+    for place in range(first, first + coflows.flows[coflow]):
+        left = flows.left_bytes[flows.row[place]]
+        if measure == MOST_LEFT:
+            found = max(found, left)
+        elif measure == LEFT:
+            found += left
+    return found
+
+
+@jit
+def _sort(keys: Ints, line: Ints, present: int) -> None:
+    """Put Coflows in order; they are nearly so already."""
+    for i in range(1, present):
+        coflow, k = line[i], i
+        while k > 0 and _is_before(keys, coflow, line[k - 1]):
+            line[k] = line[k - 1]
+            k -= 1
+        line[k] = coflow
+
+
+@jit
+def _is_before(keys: Ints, one: int, other: int) -> bool:
+    for key in range(4):
+        if keys[key, one] != keys[key, other]:
+            return bool(keys[key, one] < keys[key, other])
+    return False
 
 
 @jit
@@ -183,7 +265,7 @@ def _least_rates(coflows: _Coflows, cells: _Cells, links: _Links, coflow: int) -
     for cell in range(begin, end):
         if cells.volume_bytes[cell] > 0:
             link = cells.link[cell]
-            if links.left_Bps[link] <= _SPENT * links.capacity_Bps[link]:
+            if links.left_Bps[link] <= links.spent_Bps[link]:
                 return 0.0
             speed = min(speed, links.left_Bps[link] / cells.volume_bytes[cell])
     for cell in range(begin, end):
@@ -194,102 +276,69 @@ def _least_rates(coflows: _Coflows, cells: _Cells, links: _Links, coflow: int) -
 
 
 @jit
-def _set_rates(flows: _Flows, coflows: _Coflows, cells: _Cells, links: _Links, takers: _Takers, coflow: int) -> float:
-    """Rates of a Coflow's flows, spare capacity included; returns the largest rate by bytes left (1/s)."""
-    first, speed = coflows.first_flow[coflow], coflows.speed[coflow]
-    begin, end = coflows.first_cell[coflow], coflows.first_cell[coflow + 1]
-    some_open = False
-    for cell in range(begin, end):
-        cells.pull_bytes[cell] = 0.0
-        cells.taking[cell] = 0
-        link = cells.link[cell]
-        some_open = some_open or links.left_Bps[link] > _SPENT * links.capacity_Bps[link]
-    taking = 0
+def _pace(flows: _Flows, coflows: _Coflows, cells: _Cells, links: _Links, coflow: int) -> None:
+    """Each flow, by id, the least rate that ends it in the time that its Coflow needs alone."""
+    in_s = max(coflows.bottleneck_s[coflow], _SOON_S)
+    first = coflows.first_flow[coflow]
+    coflows.speed[coflow] = 0.0
     for place in range(first, first + coflows.flows[coflow]):
         row = flows.row[place]
-        flows.rate_Bps[row] = flows.left_bytes[row] * speed
+        rate = flows.left_bytes[row] / in_s
+        for hop in range(flows.path_start[row], flows.path_start[row + 1]):
+            rate = min(rate, links.left_Bps[cells.link[flows.hop_cell[hop]]])
+        rate = max(rate, 0.0)
+        for hop in range(flows.path_start[row], flows.path_start[row + 1]):
+            links.left_Bps[cells.link[flows.hop_cell[hop]]] -= rate
+        flows.rate_Bps[row] = rate
+        if rate > 0:
+            coflows.speed[coflow] = max(coflows.speed[coflow], rate / flows.left_bytes[row])
+
+
+@jit
+def _set_rates(
+    flows: _Flows, coflows: _Coflows, cells: _Cells, links: _Links, shares: Shares, paced: bool, coflow: int
+) -> float:  # fmt: skip
+    """Rates of a Coflow's flows, spare capacity included; returns the largest rate by bytes left (1/s)."""
+    first, last = coflows.first_flow[coflow], coflows.first_flow[coflow] + coflows.flows[coflow]
+    begin, end = coflows.first_cell[coflow], coflows.first_cell[coflow + 1]
+    speed = coflows.speed[coflow]
+    some_open, did_move = False, coflows.moves[coflow]
+    coflows.moves[coflow] = speed > 0
+    for cell in range(begin, end):
+        k, link = cell - begin, cells.link[cell]
+        shares.left_Bps[k] = max(links.left_Bps[link], 0.0)
+        shares.spent_Bps[k] = links.spent_Bps[link]
+        shares.crowd[k] = 0
+        some_open = some_open or links.left_Bps[link] > links.spent_Bps[link]
+    if not (some_open or did_move or speed > 0):
+        return 0.0
+    takers = 0
+    for place in range(first, last):
+        row = flows.row[place]
+        if not paced:
+            flows.rate_Bps[row] = flows.left_bytes[row] * speed
         is_open = some_open
         for hop in range(flows.path_start[row], flows.path_start[row + 1]):
-            link = cells.link[flows.hop_cell[hop]]
-            is_open = is_open and links.left_Bps[link] > _SPENT * links.capacity_Bps[link]
-        flows.taking[row] = is_open
+            k = flows.hop_cell[hop] - begin
+            is_open = is_open and shares.left_Bps[k] > shares.spent_Bps[k]
         if is_open:
-            taking += 1
+            coflows.takers[takers] = row
+            takers += 1
             for hop in range(flows.path_start[row], flows.path_start[row + 1]):
-                cells.pull_bytes[flows.hop_cell[hop]] += flows.left_bytes[row]
-                cells.taking[flows.hop_cell[hop]] += 1
-    if taking == 0:
+                shares.crowd[flows.hop_cell[hop] - begin] += 1
+    if takers == 0:
         return float(speed)
-    _list_takers(flows, coflows, cells, takers, coflow)
-    return float(speed + _share_spare(flows, coflows, cells, links, takers, coflow, taking))
-
-
-@jit
-def _list_takers(flows: _Flows, coflows: _Coflows, cells: _Cells, takers: _Takers, coflow: int) -> None:
-    """List by cell the flows that take spare capacity; their numbers are known already."""
-    first, begin = coflows.first_flow[coflow], coflows.first_cell[coflow]
-    takers.start[0] = 0
-    for cell in range(begin, coflows.first_cell[coflow + 1]):
-        takers.start[cell - begin + 1] = takers.start[cell - begin] + cells.taking[cell]
-        cells.taking[cell] = 0
-    for place in range(first, first + coflows.flows[coflow]):
+    coflows.moves[coflow] = True
+    level = share_by_weight(
+        shares, coflows.takers[:takers], flows.left_bytes, flows.path_start, flows.hop_cell, begin, end - begin,
+        flows.rate_Bps,
+    )  # fmt: skip
+    for cell in range(begin, end):
+        links.left_Bps[cells.link[cell]] = shares.left_Bps[cell - begin]
+    if not paced:
+        return float(speed + level)
+    fastest = 0.0
+    for place in range(first, last):
         row = flows.row[place]
-        if flows.taking[row]:
-            for hop in range(flows.path_start[row], flows.path_start[row + 1]):
-                cell = flows.hop_cell[hop]
-                takers.row[takers.start[cell - begin] + cells.taking[cell]] = row
-                cells.taking[cell] += 1
-
-
-@jit
-def _share_spare(
-    flows: _Flows, coflows: _Coflows, cells: _Cells, links: _Links, takers: _Takers, coflow: int, taking: int
-) -> float:
-    """Max-min fair shares by bytes left for the `taking` takers; returns the largest (1/s)."""
-    begin, end = coflows.first_cell[coflow], coflows.first_cell[coflow + 1]
-    level = 0.0
-    while taking > 0:
-        rise = math.inf
-        for cell in range(begin, end):
-            if cells.taking[cell] > 0:
-                rise = min(rise, links.left_Bps[cells.link[cell]] / cells.pull_bytes[cell])
-        level += rise
-        for cell in range(begin, end):
-            if cells.taking[cell] > 0:
-                link = cells.link[cell]
-                links.left_Bps[link] = max(links.left_Bps[link] - cells.pull_bytes[cell] * rise, 0.0)
-        for cell in range(begin, end):
-            link = cells.link[cell]
-            if cells.taking[cell] > 0 and links.left_Bps[link] <= _SPENT * links.capacity_Bps[link]:
-                taking -= _stop(flows, cells, takers, begin, cell, level)
-    return level
-
-
-@jit
-def _stop(flows: _Flows, cells: _Cells, takers: _Takers, begin: int, full: int, level: float) -> int:
-    """Give the takers of a cell whose link is full their share, once for all; returns how many there were."""
-    stopped = 0
-    for i in range(takers.start[full - begin], takers.start[full - begin + 1]):
-        row = takers.row[i]
-        if not flows.taking[row]:
-            continue
-        flows.taking[row] = False
-        flows.rate_Bps[row] += flows.left_bytes[row] * level
-        stopped += 1
-        for hop in range(flows.path_start[row], flows.path_start[row + 1]):
-            cell = flows.hop_cell[hop]
-            cells.taking[cell] -= 1
-            cells.pull_bytes[cell] -= flows.left_bytes[row]
-            if cells.pull_bytes[cell] < _CANCELLED * cells.volume_bytes[cell]:
-                cells.pull_bytes[cell] = _pull_bytes(flows, takers, cell - begin)
-    return stopped
-
-
-@jit
-def _pull_bytes(flows: _Flows, takers: _Takers, place: int) -> float:
-    """Bytes left of the takers of a cell, summed afresh."""
-    total = 0.0
-    for i in range(takers.start[place], takers.start[place + 1]):
-        if flows.taking[takers.row[i]]:
-            total += flows.left_bytes[takers.row[i]]
-    return total
+        fastest = max(fastest, flows.rate_Bps[row] / flows.left_bytes[row])
+    return fastest
