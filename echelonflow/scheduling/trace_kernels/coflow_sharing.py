@@ -36,8 +36,10 @@ _SOON_S = 1e-9
 
 
 class _Flows(NamedTuple):
+    """Flows of a Coflow lie side by side, those with the same first link next to each other: a *bundle*."""
+
     row: Ints
-    """Those in flight: of each Coflow from its `first_flow` on. The other columns are by row."""
+    """Those in flight: of each bundle from its first place on. The other columns are by row."""
     left_bytes: Floats
     rate_Bps: Floats
     path_start: Ints
@@ -45,8 +47,16 @@ class _Flows(NamedTuple):
     """A cell is one link of one Coflow."""
 
 
+class _Bundles(NamedTuple):
+    first_place: Ints
+    flows: Ints
+    cell: Ints
+    """That of the link that its flows share."""
+
+
 class _Coflows(NamedTuple):
     first_flow: Ints
+    first_bundle: Ints
     flows: Ints
     """In flight."""
     first_cell: Ints
@@ -59,8 +69,12 @@ class _Coflows(NamedTuple):
     """Whether volumes and key are to be made anew."""
     keys: Ints
     """4 rows of c: what it is ordered by."""
-    takers: Ints
-    """Rows that take spare capacity, room for those of one Coflow."""
+    all_move: Bools
+    """Whether all flows have one; else those that do are listed."""
+    movers: Ints
+    """Rows: of each Coflow from its `first_flow` on."""
+    moving: Ints
+    """How many are listed."""
 
 
 class _Cells(NamedTuple):
@@ -88,22 +102,31 @@ def finish_times(form: Form, trace: TraceFlows) -> Ended | None:
     first_flow = np.append(trace.first_flow[:-1][sets], trace.first_flow[-1])
     paths = trace.paths
     flows, count, links = len(trace.size_bytes), len(sets), len(trace.capacity_Bps)
-    hop_flow = np.repeat(np.arange(flows), np.diff(paths.start))
+    hops = np.diff(paths.start)
     coflow = np.repeat(np.arange(count), np.diff(first_flow))
-    cells, hop_cell = np.unique(coflow[hop_flow] * links + paths.link, return_inverse=True)
-    first_cell = np.searchsorted(cells, np.arange(count + 1) * links)
+    paced = form.serve == "paced"
+    cells, hop_cell = np.unique(np.repeat(coflow, hops) * links + paths.link, return_inverse=True)
+    # Pacing goes by id, so flows stay in that order: each Coflow is one bundle there, which counts as open.
+    first_link = np.zeros(flows, np.int64) if paced else paths.link[paths.start[:-1]]
+    bundles, bundle = np.unique(coflow * links + first_link, return_inverse=True)
+    rows = np.argsort(bundle, kind="stable")
+    edges = np.arange(count + 1) * links
+    first_cell, first_bundle = np.searchsorted(cells, edges), np.searchsorted(bundles, edges)
+    first_place = np.searchsorted(bundle[rows], np.arange(len(bundles)))
     finish_s: Floats = np.empty(flows)
     events = _run(
-        _Flows(np.arange(flows), trace.size_bytes.copy(), np.zeros(flows), paths.start, hop_cell),
+        _Flows(rows, trace.size_bytes.copy(), np.zeros(flows), paths.start, hop_cell),
+        _Bundles(first_place, np.bincount(bundle), np.searchsorted(cells, bundles)),
         _Coflows(
-            first_flow, np.diff(first_flow), first_cell, np.zeros(count), np.zeros(count), np.zeros(count, np.bool_),
-            np.ones(count, np.bool_), np.zeros((4, count), np.int64), np.zeros(int(np.diff(first_flow).max()), np.int64),
+            first_flow, first_bundle, np.diff(first_flow), first_cell, np.zeros(count), np.zeros(count),
+            np.zeros(count, np.bool_), np.ones(count, np.bool_), np.zeros((4, count), np.int64),
+            np.zeros(count, np.bool_), np.zeros(flows, np.int64), np.zeros(count, np.int64),
         ),
         _Cells(cells % links, np.zeros(len(cells))),
         _Links(trace.capacity_Bps, _SPENT * trace.capacity_Bps, trace.capacity_Bps.copy()),
         shares_for(int(np.diff(first_cell).max()), int(np.diff(paths.start[first_flow]).max())),
         order,
-        form.serve == "paced",
+        paced,
         finish_s,
     )  # fmt: skip
     return finish_s, events
@@ -127,8 +150,8 @@ def _sets(order: Order) -> Ints | None:
 
 @jit
 def _run(
-    flows: _Flows, coflows: _Coflows, cells: _Cells, links: _Links, shares: Shares, order: Order, paced: bool,
-    finish_s: Floats,
+    flows: _Flows, bundles: _Bundles, coflows: _Coflows, cells: _Cells, links: _Links, shares: Shares, order: Order,
+    paced: bool, finish_s: Floats,
 ) -> int:  # fmt: skip
     """Fill `finish_s`; returns the number of events."""
     arrivals = len(order.arrival_s)
@@ -139,30 +162,31 @@ def _run(
         kept = 0
         for i in range(present):
             if coflows.moves[line[i]]:
-                _move(flows, coflows, cells, line[i], next_s - now_s, next_s, finish_s)
+                _move(flows, bundles, coflows, cells, line[i], next_s - now_s, next_s, finish_s)
             if coflows.flows[line[i]] > 0:
                 line[kept] = line[i]
                 kept += 1
         present, now_s = kept, next_s
         events += 1
         while arrived < arrivals and order.arrival_s[arrived] <= now_s:
+            _sum_up(flows, bundles, coflows, cells, arrived)
             line[present] = arrived
             present += 1
             arrived += 1
         ends_s = math.inf
         for i in range(present):
-            _set_keys(flows, coflows, cells, links, order, line[i], now_s)
+            _set_keys(flows, bundles, coflows, cells, links, order, line[i], now_s)
             if now_s < order.overdue_s[line[i]]:
                 ends_s = min(ends_s, order.overdue_s[line[i]])
         _sort(coflows.keys, line, present)
         links.left_Bps[:] = links.capacity_Bps
         for i in range(present):
             if paced:
-                _pace(flows, coflows, cells, links, line[i])
+                _pace(flows, bundles, coflows, cells, links, line[i])
             else:
                 coflows.speed[line[i]] = _least_rates(coflows, cells, links, line[i])
         for i in range(present):
-            fastest = _set_rates(flows, coflows, cells, links, shares, paced, line[i])
+            fastest = _set_rates(flows, bundles, coflows, cells, links, shares, paced, line[i])
             if fastest > 0:
                 ends_s = min(ends_s, now_s + 1 / fastest)
     return events
@@ -170,39 +194,67 @@ def _run(
 
 @jit
 def _move(
-    flows: _Flows, coflows: _Coflows, cells: _Cells, coflow: int, elapsed_s: float, now_s: float, finish_s: Floats
+    flows: _Flows, bundles: _Bundles, coflows: _Coflows, cells: _Cells, coflow: int, elapsed_s: float, now_s: float,
+    finish_s: Floats,
 ) -> None:  # fmt: skip
     """Let time pass for a Coflow that moves, and end the flows that have run empty."""
-    first, count = coflows.first_flow[coflow], coflows.flows[coflow]
+    if not coflows.all_move[coflow] and not _move_some(flows, coflows, cells, coflow, elapsed_s, now_s):
+        return
     tolerance_s = max(SIMULTANEOUS_S, 1e-15 * now_s)
-    cells.volume_bytes[coflows.first_cell[coflow] : coflows.first_cell[coflow + 1]] = 0.0
-    kept = first
-    for place in range(first, first + count):
-        row = flows.row[place]
-        rate = flows.rate_Bps[row]
-        left = flows.left_bytes[row] - rate * elapsed_s
-        flows.left_bytes[row] = left
-        if rate > 0 and left <= rate * tolerance_s:
-            finish_s[row] = now_s
-            continue
-        flows.row[kept] = row
-        kept += 1
+    if not coflows.all_move[coflow]:
+        elapsed_s = 0.0  # some have been moved, and one of them ends
+    for bundle in range(coflows.first_bundle[coflow], coflows.first_bundle[coflow + 1]):
+        begin = kept = bundles.first_place[bundle]
+        for place in range(begin, begin + bundles.flows[bundle]):
+            row = flows.row[place]
+            rate = flows.rate_Bps[row]
+            left = flows.left_bytes[row] - rate * elapsed_s
+            flows.left_bytes[row] = left
+            if rate > 0 and left <= rate * tolerance_s:
+                finish_s[row] = now_s
+                coflows.flows[coflow] -= 1
+                continue
+            flows.row[kept] = row
+            kept += 1
+        bundles.flows[bundle] = kept - begin
+    _sum_up(flows, bundles, coflows, cells, coflow)
+
+
+@jit
+def _move_some(
+    flows: _Flows, coflows: _Coflows, cells: _Cells, coflow: int, elapsed_s: float, now_s: float
+) -> bool:  # fmt: skip
+    """Let time pass for the flows that are listed; returns whether one has run empty."""
+    tolerance_s, ends = max(SIMULTANEOUS_S, 1e-15 * now_s), False
+    first = coflows.first_flow[coflow]
+    for i in range(first, first + coflows.moving[coflow]):
+        row = coflows.movers[i]
+        sent = flows.rate_Bps[row] * elapsed_s
+        flows.left_bytes[row] -= sent
+        ends = ends or flows.left_bytes[row] <= flows.rate_Bps[row] * tolerance_s
         for hop in range(flows.path_start[row], flows.path_start[row + 1]):
-            cells.volume_bytes[flows.hop_cell[hop]] += left
-    coflows.flows[coflow] = kept - first
+            cells.volume_bytes[flows.hop_cell[hop]] -= sent
+    return ends
+
+
+@jit
+def _sum_up(flows: _Flows, bundles: _Bundles, coflows: _Coflows, cells: _Cells, coflow: int) -> None:
+    """Add up afresh what a Coflow has left on each link."""
+    cells.volume_bytes[coflows.first_cell[coflow] : coflows.first_cell[coflow + 1]] = 0.0
+    for bundle in range(coflows.first_bundle[coflow], coflows.first_bundle[coflow + 1]):
+        begin = bundles.first_place[bundle]
+        for place in range(begin, begin + bundles.flows[bundle]):
+            row = flows.row[place]
+            for hop in range(flows.path_start[row], flows.path_start[row + 1]):
+                cells.volume_bytes[flows.hop_cell[hop]] += flows.left_bytes[row]
 
 
 @jit
 def _set_keys(
-    flows: _Flows, coflows: _Coflows, cells: _Cells, links: _Links, order: Order, coflow: int, now_s: float
+    flows: _Flows, bundles: _Bundles, coflows: _Coflows, cells: _Cells, links: _Links, order: Order, coflow: int,
+    now_s: float,
 ) -> None:  # fmt: skip
     """What a Coflow is ordered by now."""
-    if coflows.fresh[coflow]:  # it comes: nothing has summed its bytes yet
-        first = coflows.first_flow[coflow]
-        for place in range(first, first + coflows.flows[coflow]):
-            row = flows.row[place]
-            for hop in range(flows.path_start[row], flows.path_start[row + 1]):
-                cells.volume_bytes[flows.hop_cell[hop]] += flows.left_bytes[row]
     coflows.keys[0, coflow] = order.overdue[coflow] if order.overdue_s[coflow] <= now_s else NEVER
     coflows.keys[1, coflow] = order.before[coflow]
     coflows.keys[3, coflow] = order.after[coflow]
@@ -222,19 +274,21 @@ def _set_keys(
     elif order.measure == FLOWS:
         value = float(coflows.flows[coflow])
     elif order.measure != BOTTLENECK:
-        value = _bytes_left(flows, coflows, order.measure, coflow)
+        value = _bytes_left(flows, bundles, coflows, order.measure, coflow)
     coflows.keys[2, coflow] = np.int64(np.rint(value / order.weight[coflow] / order.unit))
 
 
 @jit
-def _bytes_left(flows: _Flows, coflows: _Coflows, measure: int, coflow: int) -> float:
-    found, first = 0.0, coflows.first_flow[coflow]
-    for place in range(first, first + coflows.flows[coflow]):
-        left = flows.left_bytes[flows.row[place]]
-        if measure == MOST_LEFT:
-            found = max(found, left)
-        elif measure == LEFT:
-            found += left
+def _bytes_left(flows: _Flows, bundles: _Bundles, coflows: _Coflows, measure: int, coflow: int) -> float:
+    found = 0.0
+    for bundle in range(coflows.first_bundle[coflow], coflows.first_bundle[coflow + 1]):
+        begin = bundles.first_place[bundle]
+        for place in range(begin, begin + bundles.flows[bundle]):
+            left = flows.left_bytes[flows.row[place]]
+            if measure == MOST_LEFT:
+                found = max(found, left)
+            elif measure == LEFT:
+                found += left
     return found
 
 
@@ -276,12 +330,14 @@ def _least_rates(coflows: _Coflows, cells: _Cells, links: _Links, coflow: int) -
 
 
 @jit
-def _pace(flows: _Flows, coflows: _Coflows, cells: _Cells, links: _Links, coflow: int) -> None:
+def _pace(
+    flows: _Flows, bundles: _Bundles, coflows: _Coflows, cells: _Cells, links: _Links, coflow: int
+) -> None:  # fmt: skip
     """Each flow, by id, the least rate that ends it in the time that its Coflow needs alone."""
     in_s = max(coflows.bottleneck_s[coflow], _SOON_S)
     first = coflows.first_flow[coflow]
     coflows.speed[coflow] = 0.0
-    for place in range(first, first + coflows.flows[coflow]):
+    for place in range(first, first + bundles.flows[coflows.first_bundle[coflow]]):
         row = flows.row[place]
         rate = flows.left_bytes[row] / in_s
         for hop in range(flows.path_start[row], flows.path_start[row + 1]):
@@ -290,55 +346,64 @@ def _pace(flows: _Flows, coflows: _Coflows, cells: _Cells, links: _Links, coflow
         for hop in range(flows.path_start[row], flows.path_start[row + 1]):
             links.left_Bps[cells.link[flows.hop_cell[hop]]] -= rate
         flows.rate_Bps[row] = rate
-        if rate > 0:
-            coflows.speed[coflow] = max(coflows.speed[coflow], rate / flows.left_bytes[row])
+        coflows.speed[coflow] = max(coflows.speed[coflow], rate / flows.left_bytes[row])
 
 
 @jit
 def _set_rates(
-    flows: _Flows, coflows: _Coflows, cells: _Cells, links: _Links, shares: Shares, paced: bool, coflow: int
+    flows: _Flows, bundles: _Bundles, coflows: _Coflows, cells: _Cells, links: _Links, shares: Shares, paced: bool,
+    coflow: int,
 ) -> float:  # fmt: skip
     """Rates of a Coflow's flows, spare capacity included; returns the largest rate by bytes left (1/s)."""
-    first, last = coflows.first_flow[coflow], coflows.first_flow[coflow] + coflows.flows[coflow]
+    first = coflows.first_flow[coflow]
     begin, end = coflows.first_cell[coflow], coflows.first_cell[coflow + 1]
-    speed = coflows.speed[coflow]
-    some_open, did_move = False, coflows.moves[coflow]
-    coflows.moves[coflow] = speed > 0
+    speed, some_open = coflows.speed[coflow], False
     for cell in range(begin, end):
         k, link = cell - begin, cells.link[cell]
         shares.left_Bps[k] = max(links.left_Bps[link], 0.0)
         shares.spent_Bps[k] = links.spent_Bps[link]
         shares.crowd[k] = 0
-        some_open = some_open or links.left_Bps[link] > links.spent_Bps[link]
-    if not (some_open or did_move or speed > 0):
-        return 0.0
+        some_open = some_open or shares.left_Bps[k] > shares.spent_Bps[k]
+    if speed == 0.0 and not paced:  # else all rates are set anew
+        if coflows.all_move[coflow]:
+            for place in range(first, coflows.first_flow[coflow + 1]):
+                flows.rate_Bps[flows.row[place]] = 0.0
+        for i in range(first, first + coflows.moving[coflow]):
+            flows.rate_Bps[coflows.movers[i]] = 0.0
+    coflows.all_move[coflow] = speed > 0
     takers = 0
-    for place in range(first, last):
-        row = flows.row[place]
-        if not paced:
-            flows.rate_Bps[row] = flows.left_bytes[row] * speed
-        is_open = some_open
-        for hop in range(flows.path_start[row], flows.path_start[row + 1]):
-            k = flows.hop_cell[hop] - begin
-            is_open = is_open and shares.left_Bps[k] > shares.spent_Bps[k]
-        if is_open:
-            coflows.takers[takers] = row
-            takers += 1
+    for bundle in range(coflows.first_bundle[coflow], coflows.first_bundle[coflow + 1]):
+        k = bundles.cell[bundle] - begin
+        is_open = some_open and (paced or shares.left_Bps[k] > shares.spent_Bps[k])
+        if not is_open and (paced or speed == 0.0):
+            continue
+        place = bundles.first_place[bundle]
+        for at in range(place, place + bundles.flows[bundle]):
+            row = flows.row[at]
+            if speed > 0.0 and not paced:
+                flows.rate_Bps[row] = flows.left_bytes[row] * speed
+            takes = is_open
             for hop in range(flows.path_start[row], flows.path_start[row + 1]):
-                shares.crowd[flows.hop_cell[hop] - begin] += 1
-    if takers == 0:
-        return float(speed)
-    coflows.moves[coflow] = True
-    level = share_by_weight(
-        shares, coflows.takers[:takers], flows.left_bytes, flows.path_start, flows.hop_cell, begin, end - begin,
-        flows.rate_Bps,
-    )  # fmt: skip
-    for cell in range(begin, end):
-        links.left_Bps[cells.link[cell]] = shares.left_Bps[cell - begin]
+                k = flows.hop_cell[hop] - begin
+                takes = takes and shares.left_Bps[k] > shares.spent_Bps[k]
+            if takes:
+                coflows.movers[first + takers] = row
+                takers += 1
+                for hop in range(flows.path_start[row], flows.path_start[row + 1]):
+                    shares.crowd[flows.hop_cell[hop] - begin] += 1
+    coflows.moving[coflow] = takers
+    coflows.moves[coflow] = speed > 0 or takers > 0
+    level = 0.0
+    if takers > 0:
+        level = share_by_weight(
+            shares, coflows.movers[first : first + takers], flows.left_bytes, flows.path_start, flows.hop_cell, begin,
+            end - begin, flows.rate_Bps,
+        )  # fmt: skip
+        for cell in range(begin, end):
+            links.left_Bps[cells.link[cell]] = shares.left_Bps[cell - begin]
     if not paced:
         return float(speed + level)
     fastest = 0.0
-    for place in range(first, last):
-        row = flows.row[place]
-        fastest = max(fastest, flows.rate_Bps[row] / flows.left_bytes[row])
+    for place in range(first, first + bundles.flows[coflows.first_bundle[coflow]]):
+        fastest = max(fastest, flows.rate_Bps[flows.row[place]] / flows.left_bytes[flows.row[place]])
     return fastest

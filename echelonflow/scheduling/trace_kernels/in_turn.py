@@ -5,7 +5,7 @@ whose own flows are the same, and that finds the same left on its links as befor
 Its bytes are brought up to date only when its rates change. What happens at one end of a network so costs nothing at the
 other.
 
-With queues (Aalo) there are two rounds: in the first every queue has a share of each link to itself, a *lane*; in the
+With queues (Aalo) there are two rounds. In the first every queue has a share of each link to itself, a *lane*. In the
 second Coflows take in order what that left. Other policies have one round, and one lane.
 """
 
@@ -222,42 +222,13 @@ def _run(
         for i in range(present):
             same = same and line[i] == before[i]
         _begin(first, links, queues, same)
-        _serve(
-            flows,
-            bundles,
-            coflows,
-            cells,
-            first,
-            second,
-            first,
-            links,
-            shares,
-            queues,
-            line,
-            present,
-            now_s,
-            same,
-            False,
-        )
-        if queues:
-            _begin_second(coflows, cells, first, second, links, line, present, same)
+        for number in range(2 if queues else 1):  # one call, or it is compiled twice
+            if number == 1:
+                _begin_second(coflows, cells, first, second, links, line, present, same)
             _serve(
-                flows,
-                bundles,
-                coflows,
-                cells,
-                first,
-                second,
-                second,
-                links,
-                shares,
-                queues,
-                line,
-                present,
-                now_s,
-                same,
-                True,
-            )
+                flows, bundles, coflows, cells, first, second, second if number == 1 else first, links, shares, queues,
+                line, present, now_s, same, number == 1,
+            )  # fmt: skip
         expires_s = math.inf
         kept = 0
         for i in range(present):

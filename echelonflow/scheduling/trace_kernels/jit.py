@@ -17,7 +17,7 @@ def jit(kernel: Kernel) -> Kernel:
     """`kernel`, compiled when it is first called and kept on disk."""
     if not COMPILED:
         return kernel
-    compiled: Kernel = kept_on_disk(kernel)
+    compiled: Kernel = kept_on_disk(kernel, error_model="numpy")
     return compiled
 
 
