@@ -15,7 +15,7 @@ import numpy as np
 from echelonflow.model.arrays import Bools, Floats, Ints
 from echelonflow.scheduling import kernels
 from echelonflow.scheduling.forms import Form
-from echelonflow.scheduling.trace_kernels.jit import jit
+from echelonflow.scheduling.trace_kernels.jit import inner, jit
 
 _MEASURES = (
     "id", "given", "release_s", "due_s", "alone_s", "weight", "most_left_bytes", "left_bytes", "flows", "bottleneck_s",
@@ -39,13 +39,13 @@ _SOON_S = 1e-9
 _MOST = 2.0**62
 _NEVER = np.iinfo(np.int64).max
 
-_fill = jit(kernels.fill.loop)
-_madd = jit(kernels.madd.loop)
-_lateness = jit(kernels.lateness.loop)
-_needed = jit(kernels.needed.loop)
-_bssi = jit(kernels.bssi.loop)
-_demands = jit(kernels.demands.loop)
-_paced = jit(kernels.paced.loop)
+_fill = inner(kernels.fill.loop)
+_madd = inner(kernels.madd.loop)
+_lateness = inner(kernels.lateness.loop)
+_needed = inner(kernels.needed.loop)
+_bssi = inner(kernels.bssi.loop)
+_demands = inner(kernels.demands.loop)
+_paced = inner(kernels.paced.loop)
 
 
 class Asked(NamedTuple):
@@ -157,17 +157,17 @@ def decide(
     return rates, rank, until_s
 
 
-@jit
+@inner
 def _quantised(value: float) -> int:
     return int(min(max(np.rint(value / _QUANTUM_S), -_MOST), _MOST))
 
 
-@jit
+@inner
 def _weighted(value: float, weight: float) -> int:
     return _quantised(value / weight if value >= 0 else value * weight)
 
 
-@jit
+@inner
 def _overdue(patience: float, now_s: float, groups: Groups, group_of: Ints, key: Ints) -> float:
     """The first key: since when groups are overdue; returns when the next one will be."""
     key[:] = 0
@@ -185,7 +185,7 @@ def _overdue(patience: float, now_s: float, groups: Groups, group_of: Ints, key:
     return until_s
 
 
-@jit
+@inner
 def _set_key(
     form: Asked, k: int, now_s: float, capacity_Bps: Floats, flows: Flows, groups: Groups, coflows: Coflows, jobs: Jobs,
     job_weight: Floats, key: Ints,
@@ -240,7 +240,7 @@ def _set_key(
         key[row] = value[member[row]]
 
 
-@jit
+@inner
 def _set_flow_key(
     measure: int, now_s: float, capacity_Bps: Floats, flows: Flows, groups: Groups, per_weight: bool, key: Ints
 ) -> None:  # fmt: skip
@@ -259,7 +259,7 @@ def _set_flow_key(
             key[row] = int(np.rint(flows.remaining_bytes[row]))
 
 
-@jit
+@inner
 def _sets_of(member: Ints) -> tuple[Ints, Ints]:
     """Rows of each set, in order of rows, in compressed rows."""
     sets = 0
@@ -277,7 +277,7 @@ def _sets_of(member: Ints) -> tuple[Ints, Ints]:
     return start, rows
 
 
-@jit
+@inner
 def _by_ideal_finish(member: Ints, ideal_s: Floats) -> tuple[Ints, Ints]:
     """The rows of each group in order of ideal finish; of equals the first row first."""
     start, rows = _sets_of(member)
@@ -290,7 +290,7 @@ def _by_ideal_finish(member: Ints, ideal_s: Floats) -> tuple[Ints, Ints]:
     return start, rows
 
 
-@jit
+@inner
 def _late(member: Ints, flows: Flows, slack_s: Floats, capacity_Bps: Floats, worst_s: Floats, in_order: bool) -> None:
     if in_order:
         start, rows = _by_ideal_finish(member, flows.ideal_finish_s)
@@ -303,7 +303,7 @@ def _late(member: Ints, flows: Flows, slack_s: Floats, capacity_Bps: Floats, wor
     )  # fmt: skip
 
 
-@jit
+@inner
 def _unavoidable_s(now_s: float, flows: Flows, groups: Groups) -> Floats:
     late_s: Floats = groups.incurred_tardiness_s.copy()
     for row in range(len(flows.id)):
@@ -311,7 +311,7 @@ def _unavoidable_s(now_s: float, flows: Flows, groups: Groups) -> Floats:
     return late_s
 
 
-@jit
+@inner
 def _stage_bottleneck_s(flows: Flows, capacity_Bps: Floats) -> Floats:
     """For each flow, what its group's flows up to its own stage need at their slowest link."""
     count, links = len(flows.id), len(capacity_Bps)
@@ -333,7 +333,7 @@ def _stage_bottleneck_s(flows: Flows, capacity_Bps: Floats) -> Floats:
     return of_stage_s
 
 
-@jit
+@inner
 def _set_bssi(member: Ints, ids: Ints, weight: Floats, flows: Flows, capacity_Bps: Floats, place: Ints) -> None:
     """Sincronia's places."""
     sets, links = len(ids), len(capacity_Bps)
@@ -359,7 +359,7 @@ def _set_bssi(member: Ints, ids: Ints, weight: Floats, flows: Flows, capacity_Bp
         place[by_id[i]] = found[i]
 
 
-@jit
+@inner
 def _places(keys: Ints) -> tuple[Ints, Ints, Ints]:
     """Rows in order of their keys, in compressed rows by place, and the place of each row."""
     count = keys.shape[1]
@@ -385,7 +385,7 @@ def _places(keys: Ints) -> tuple[Ints, Ints, Ints]:
     return start[: places + 1].copy(), rows, rank
 
 
-@jit
+@inner
 def _compare(keys: Ints, one: int, other: int) -> int:
     for k in range(keys.shape[0]):
         if keys[k, one] != keys[k, other]:
@@ -393,7 +393,7 @@ def _compare(keys: Ints, one: int, other: int) -> int:
     return 0
 
 
-@jit
+@inner
 def _sorted_runs(keys: Ints, first: Ints, runs: int) -> Ints:
     """Runs of rows with equal keys, in order; of equals the first first (merging from below)."""
     order, other = np.arange(runs), np.empty(runs, np.int64)
@@ -417,7 +417,7 @@ def _sorted_runs(keys: Ints, first: Ints, runs: int) -> Ints:
     return order
 
 
-@jit
+@inner
 def _pull(pull: int, flows: Flows, groups: Groups, jobs: Jobs, job_weight: Floats) -> Floats:
     """The weight of each flow within its place."""
     count = len(flows.id)
@@ -435,7 +435,7 @@ def _pull(pull: int, flows: Flows, groups: Groups, jobs: Jobs, job_weight: Float
     return found
 
 
-@jit
+@inner
 def _share(
     start: Ints, rows: Ints, flows: Flows, weight: Floats, capacity_Bps: Floats, left_Bps: Floats, rates: Floats
 ) -> None:  # fmt: skip
@@ -450,7 +450,7 @@ def _share(
     )  # fmt: skip
 
 
-@jit
+@inner
 def _share_lanes(
     lanes: int, queue: Ints, start: Ints, rows: Ints, flows: Flows, capacity_Bps: Floats, left_Bps: Floats, rates: Floats
 ) -> None:  # fmt: skip
@@ -483,7 +483,7 @@ def _share_lanes(
     _share(start, rows, flows, even, capacity_Bps, left_Bps, rates)
 
 
-@jit
+@inner
 def _crosses_s(limits_bytes: Floats, now_s: float, flows: Flows, coflows: Coflows, rates: Floats) -> float:
     """When the first Coflow will have sent what its queue holds."""
     rate_Bps = np.zeros(len(coflows.id))
@@ -499,7 +499,7 @@ def _crosses_s(limits_bytes: Floats, now_s: float, flows: Flows, coflows: Coflow
     return now_s + max(least_s, _QUANTUM_S) if some else math.inf
 
 
-@jit
+@inner
 def _pace(
     start: Ints, rows: Ints, now_s: float, flows: Flows, groups: Groups, capacity_Bps: Floats, left_Bps: Floats,
     rates: Floats,

@@ -8,9 +8,9 @@ import numpy as np
 
 from echelonflow.model.arrays import Bools, Floats, Ints
 from echelonflow.scheduling.kernels import bssi
-from echelonflow.scheduling.trace_kernels.jit import jit
+from echelonflow.scheduling.trace_kernels.jit import inner
 
-_order = jit(bssi.loop)
+_order = inner(bssi.loop)
 _LEAST_BYTES = 1e-6
 """What a flow counts as that is about to end: as in snapshots."""
 
@@ -47,7 +47,7 @@ def demand_of(coflow_id: Ints, weight: Floats, cells: int, links: int) -> Demand
     )  # fmt: skip
 
 
-@jit
+@inner
 def set_places(
     demand: Demand, flows: Ints, first_cell: Ints, cell_link: Ints, cell_flows: Ints, cell_left_bytes: Floats, capacity_Bps: Floats,
     line: Ints, present: int, places: Ints,

@@ -15,7 +15,7 @@ import numpy as np
 from echelonflow.model.arrays import Bools, Floats, Ints
 from echelonflow.scheduling.forms import Form
 from echelonflow.scheduling.trace_kernels import SIMULTANEOUS_S, Ended, TraceFlows
-from echelonflow.scheduling.trace_kernels.jit import jit
+from echelonflow.scheduling.trace_kernels.jit import inner, jit
 from echelonflow.scheduling.trace_kernels.max_min import Shares, share_by_weight, shares_for
 from echelonflow.scheduling.trace_kernels.orders import (
     BOTTLENECK,
@@ -116,7 +116,7 @@ def finish_times(form: Form, trace: TraceFlows) -> Ended | None:
     finish_s: Floats = np.empty(flows)
     events = _run(
         _Flows(rows, trace.size_bytes.copy(), np.zeros(flows), paths.start, hop_cell),
-        _Bundles(first_place, np.bincount(bundle), np.searchsorted(cells, bundles)),
+        _Bundles(first_place, np.bincount(bundle), np.searchsorted(cells, bundles).astype(np.int64)),
         _Coflows(
             first_flow, first_bundle, np.diff(first_flow), first_cell, np.zeros(count), np.zeros(count),
             np.zeros(count, np.bool_), np.ones(count, np.bool_), np.zeros((4, count), np.int64),
@@ -192,7 +192,7 @@ def _run(
     return events
 
 
-@jit
+@inner
 def _move(
     flows: _Flows, bundles: _Bundles, coflows: _Coflows, cells: _Cells, coflow: int, elapsed_s: float, now_s: float,
     finish_s: Floats,
@@ -220,7 +220,7 @@ def _move(
     _sum_up(flows, bundles, coflows, cells, coflow)
 
 
-@jit
+@inner
 def _move_some(
     flows: _Flows, coflows: _Coflows, cells: _Cells, coflow: int, elapsed_s: float, now_s: float
 ) -> bool:  # fmt: skip
@@ -237,7 +237,7 @@ def _move_some(
     return ends
 
 
-@jit
+@inner
 def _sum_up(flows: _Flows, bundles: _Bundles, coflows: _Coflows, cells: _Cells, coflow: int) -> None:
     """Add up afresh what a Coflow has left on each link."""
     cells.volume_bytes[coflows.first_cell[coflow] : coflows.first_cell[coflow + 1]] = 0.0
@@ -249,7 +249,7 @@ def _sum_up(flows: _Flows, bundles: _Bundles, coflows: _Coflows, cells: _Cells, 
                 cells.volume_bytes[flows.hop_cell[hop]] += flows.left_bytes[row]
 
 
-@jit
+@inner
 def _set_keys(
     flows: _Flows, bundles: _Bundles, coflows: _Coflows, cells: _Cells, links: _Links, order: Order, coflow: int,
     now_s: float,
@@ -278,7 +278,7 @@ def _set_keys(
     coflows.keys[2, coflow] = np.int64(np.rint(value / order.weight[coflow] / order.unit))
 
 
-@jit
+@inner
 def _bytes_left(flows: _Flows, bundles: _Bundles, coflows: _Coflows, measure: int, coflow: int) -> float:
     found = 0.0
     for bundle in range(coflows.first_bundle[coflow], coflows.first_bundle[coflow + 1]):
@@ -292,7 +292,7 @@ def _bytes_left(flows: _Flows, bundles: _Bundles, coflows: _Coflows, measure: in
     return found
 
 
-@jit
+@inner
 def _sort(keys: Ints, line: Ints, present: int) -> None:
     """Put Coflows in order; they are nearly so already."""
     for i in range(1, present):
@@ -303,7 +303,7 @@ def _sort(keys: Ints, line: Ints, present: int) -> None:
         line[k] = coflow
 
 
-@jit
+@inner
 def _is_before(keys: Ints, one: int, other: int) -> bool:
     for key in range(4):
         if keys[key, one] != keys[key, other]:
@@ -311,7 +311,7 @@ def _is_before(keys: Ints, one: int, other: int) -> bool:
     return False
 
 
-@jit
+@inner
 def _least_rates(coflows: _Coflows, cells: _Cells, links: _Links, coflow: int) -> float:
     """MADD: the speed (1/s) at which all of a Coflow's bytes can go together; takes it from the links."""
     begin, end = coflows.first_cell[coflow], coflows.first_cell[coflow + 1]
@@ -329,7 +329,7 @@ def _least_rates(coflows: _Coflows, cells: _Cells, links: _Links, coflow: int) -
     return speed
 
 
-@jit
+@inner
 def _pace(
     flows: _Flows, bundles: _Bundles, coflows: _Coflows, cells: _Cells, links: _Links, coflow: int
 ) -> None:  # fmt: skip
@@ -349,7 +349,7 @@ def _pace(
         coflows.speed[coflow] = max(coflows.speed[coflow], rate / flows.left_bytes[row])
 
 
-@jit
+@inner
 def _set_rates(
     flows: _Flows, bundles: _Bundles, coflows: _Coflows, cells: _Cells, links: _Links, shares: Shares, paced: bool,
     coflow: int,

@@ -18,7 +18,7 @@ from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.path_rows import PathRows
 from echelonflow.scheduling.forms import Form
 from echelonflow.scheduling.trace_kernels import SIMULTANEOUS_S, Ended, TraceFlows
-from echelonflow.scheduling.trace_kernels.jit import jit
+from echelonflow.scheduling.trace_kernels.jit import inner, jit
 
 CHECKPOINT_CELLS = 1 << 23
 """Progressive filling remembers its state so often that (times, links) is no larger than this."""
@@ -175,7 +175,7 @@ def _run(
     return events
 
 
-@jit
+@inner
 def _first_due_s(paths: _Paths) -> float:
     first_s, count = math.inf, len(paths.due_s)
     for block in range(len(paths.block_due_s)):
@@ -188,7 +188,7 @@ def _first_due_s(paths: _Paths) -> float:
     return first_s
 
 
-@jit
+@inner
 def _retire(network: _Network, links: _Links, paths: _Paths, now_s: float, finish_s: Floats) -> tuple[int, float]:
     """End the flows that are due; returns how many, and the least level of their paths."""
     tolerance_s = max(SIMULTANEOUS_S, 1e-15 * now_s)
@@ -224,7 +224,7 @@ def _retire(network: _Network, links: _Links, paths: _Paths, now_s: float, finis
     return ended, lowest_Bps
 
 
-@jit
+@inner
 def _admit(
     network: _Network, links: _Links, paths: _Paths, now_s: float, path: int, flow: int, size_bytes: float
 ) -> None:
@@ -244,7 +244,7 @@ def _admit(
     paths.due_s[path] = math.inf
 
 
-@jit
+@inner
 def _fill(
     network: _Network, links: _Links, paths: _Paths, filling: _Filling, now_s: float, kept: int, event: int
 ) -> int:
@@ -303,7 +303,7 @@ def _fill(
     return step
 
 
-@jit
+@inner
 def _sift(heap: Ints, full_at: Floats, place: int, length: int) -> None:
     """Let the link at `place` sink to where it belongs in the heap; of equals the smaller is above."""
     if place >= length:
@@ -322,12 +322,12 @@ def _sift(heap: Ints, full_at: Floats, place: int, length: int) -> None:
     heap[place] = moved
 
 
-@jit
+@inner
 def _is_above(full_at: Floats, one: int, other: int) -> bool:
     return bool(full_at[one] < full_at[other] or (full_at[one] == full_at[other] and one < other))
 
 
-@jit
+@inner
 def _set_level(network: _Network, paths: _Paths, path: int, level_Bps: float, now_s: float) -> None:
     if paths.level_Bps[path] != level_Bps:
         weight = network.weight[path]
@@ -338,7 +338,7 @@ def _set_level(network: _Network, paths: _Paths, path: int, level_Bps: float, no
         paths.due_s[path] = now_s + (due_bytes - paths.served_bytes[path]) / (level_Bps * weight)
 
 
-@jit
+@inner
 def _push(due: Floats, flow: Ints, begin: int, length: int, new_due: float, new_flow: int) -> None:
     """Put an entry into the heap of `length` entries that starts at `begin`."""
     place = length
@@ -353,7 +353,7 @@ def _push(due: Floats, flow: Ints, begin: int, length: int, new_due: float, new_
     flow[begin + place] = new_flow
 
 
-@jit
+@inner
 def _pop(due: Floats, flow: Ints, begin: int, length: int) -> None:
     """Take the least entry from the heap at `begin`, of which `length` entries are left then."""
     last_due, last_flow = due[begin + length], flow[begin + length]

@@ -18,7 +18,7 @@ from echelonflow.scheduling.fill import dense_rank
 from echelonflow.scheduling.forms import Form
 from echelonflow.scheduling.measures import drawn
 from echelonflow.scheduling.trace_kernels import SIMULTANEOUS_S, Ended, TraceFlows
-from echelonflow.scheduling.trace_kernels.jit import jit
+from echelonflow.scheduling.trace_kernels.jit import inner, jit
 from echelonflow.scheduling.trace_kernels.orders import fixed_of_coflow
 
 _SPENT = 1e-9
@@ -137,18 +137,18 @@ def _run(
     return events
 
 
-@jit
+@inner
 def _key(flows: _Flows, flow: int) -> int:
     """By whole bytes left, then by id."""
     return int(np.rint(flows.left_bytes[flow])) * len(flows.key) + flow
 
 
-@jit
+@inner
 def _head(paths: _Paths, path: int) -> int:
     return int(paths.queue[paths.queue_start[path]])
 
 
-@jit
+@inner
 def _move(flows: _Flows, paths: _Paths, line: _Line, elapsed_s: float, by_left: bool) -> None:
     """Let time pass."""
     for i in range(line.length[1]):
@@ -158,7 +158,7 @@ def _move(flows: _Flows, paths: _Paths, line: _Line, elapsed_s: float, by_left: 
             flows.key[flow] = _key(flows, flow)
 
 
-@jit
+@inner
 def _retire(flows: _Flows, paths: _Paths, links: _Links, line: _Line, now_s: float, finish_s: Floats) -> None:
     """End the flows that have run empty; the next ones of their paths come into the line."""
     tolerance_s = max(SIMULTANEOUS_S, 1e-15 * now_s)
@@ -180,7 +180,7 @@ def _retire(flows: _Flows, paths: _Paths, links: _Links, line: _Line, now_s: flo
     line.length[1] = kept
 
 
-@jit
+@inner
 def _wait(flows: _Flows, paths: _Paths, line: _Line, path: int) -> None:
     """Put a path into the line."""
     key, waiting = flows.key[_head(paths, path)], line.length[0]
@@ -193,7 +193,7 @@ def _wait(flows: _Flows, paths: _Paths, line: _Line, path: int) -> None:
     line.length[0] = waiting + 1
 
 
-@jit
+@inner
 def _line_up(flows: _Flows, paths: _Paths, line: _Line) -> None:
     """Make the line anew; all heads wait."""
     found = 0
@@ -213,7 +213,7 @@ def _line_up(flows: _Flows, paths: _Paths, line: _Line) -> None:
     line.length[1] = 0
 
 
-@jit
+@inner
 def _sort_sending(flows: _Flows, paths: _Paths, line: _Line) -> None:
     """Put those that send in order; they are nearly so already."""
     for i in range(1, line.length[1]):
@@ -225,7 +225,7 @@ def _sort_sending(flows: _Flows, paths: _Paths, line: _Line) -> None:
         line.sending[k] = path
 
 
-@jit
+@inner
 def _serve(flows: _Flows, paths: _Paths, links: _Links, line: _Line) -> float:
     """Give heads their rates in order; returns how long until the first flow ends."""
     left, capacity = links.left_Bps, links.capacity_Bps
@@ -283,7 +283,7 @@ def _serve(flows: _Flows, paths: _Paths, links: _Links, line: _Line) -> float:
     return shortest_s
 
 
-@jit
+@inner
 def _take_out(line: _Line, taken: int) -> None:
     """Take those out of the line that begin to send."""
     if taken == 0:
@@ -299,7 +299,7 @@ def _take_out(line: _Line, taken: int) -> None:
     line.length[0] = kept
 
 
-@jit
+@inner
 def _is_open(paths: _Paths, left_Bps: Floats, capacity_Bps: Floats, path: int) -> bool:
     for hop in range(paths.start[path], paths.start[path + 1]):
         if left_Bps[paths.link[hop]] <= _SPENT * capacity_Bps[paths.link[hop]]:
@@ -307,7 +307,7 @@ def _is_open(paths: _Paths, left_Bps: Floats, capacity_Bps: Floats, path: int) -
     return True
 
 
-@jit
+@inner
 def _push(flows: _Flows, paths: _Paths, links: _Links, flow: int) -> None:
     path = flows.path[flow]
     begin, place = paths.queue_start[path], paths.flows[path]
@@ -324,7 +324,7 @@ def _push(flows: _Flows, paths: _Paths, links: _Links, flow: int) -> None:
     paths.queue[begin + place] = flow
 
 
-@jit
+@inner
 def _pop(flows: _Flows, paths: _Paths, path: int) -> None:
     """Take the head off."""
     begin, length = paths.queue_start[path], paths.flows[path] - 1

@@ -21,7 +21,7 @@ from echelonflow.scheduling.fill import QUANTUM_S
 from echelonflow.scheduling.forms import Form
 from echelonflow.scheduling.trace_kernels import SIMULTANEOUS_S, Ended, TraceFlows
 from echelonflow.scheduling.trace_kernels.bssi import Demand, demand_of, set_places
-from echelonflow.scheduling.trace_kernels.jit import jit
+from echelonflow.scheduling.trace_kernels.jit import inner, jit
 from echelonflow.scheduling.trace_kernels.max_min import Shares, share_out, shares_for
 from echelonflow.scheduling.trace_kernels.orders import (
     BOTTLENECK,
@@ -150,7 +150,7 @@ def finish_times(form: Form, trace: TraceFlows) -> Ended | None:
     most_cells = int(np.diff(first_cell).max())
     events = _run(
         _Flows(rows, place, bundle, trace.size_bytes.copy(), trace.paths.start, hop_cell),
-        _Bundles(first_row, np.bincount(bundle), np.searchsorted(cells, bundles)),
+        _Bundles(first_row, np.bincount(bundle), np.searchsorted(cells, bundles).astype(np.int64)),
         _Coflows(
             trace.first_flow, np.searchsorted(bundles, edges), first_cell, np.diff(trace.first_flow),
             trace.arrival_s.copy(), np.full(coflows, math.inf), sizes.astype(np.float64), sizes.astype(np.float64),
@@ -247,7 +247,7 @@ def _run(
     return events
 
 
-@jit
+@inner
 def _advance(
     flows: _Flows, coflows: _Coflows, cells: _Cells, first: _Round, second: _Round, queues: bool, coflow: int, now_s: float
 ) -> None:  # fmt: skip
@@ -274,12 +274,12 @@ def _advance(
             cells.left_bytes[cell] -= (second.found_Bps[cell] - second.leaves_Bps[cell]) * elapsed_s
 
 
-@jit
+@inner
 def _rate_Bps(first: _Round, second: _Round, queues: bool, row: int) -> float:
     return float(first.rate_Bps[row] + second.rate_Bps[row]) if queues else float(first.rate_Bps[row])
 
 
-@jit
+@inner
 def _retire(
     flows: _Flows, bundles: _Bundles, coflows: _Coflows, cells: _Cells, first: _Round, second: _Round, links: _Links,
     queues: bool, coflow: int, now_s: float, finish_s: Floats,
@@ -312,14 +312,14 @@ def _retire(
                 links.coflows[coflows.lane[coflow] * len(links.capacity_Bps) + cells.link[cell]] -= 1
 
 
-@jit
+@inner
 def _arrive(coflows: _Coflows, cells: _Cells, links: _Links, coflow: int) -> None:
     coflows.dirty[coflow] = True
     for cell in range(coflows.first_cell[coflow], coflows.first_cell[coflow + 1]):
         links.coflows[cells.link[cell]] += 1
 
 
-@jit
+@inner
 def _set_keys(
     flows: _Flows, bundles: _Bundles, coflows: _Coflows, cells: _Cells, first: _Round, second: _Round, links: _Links,
     order: Order, queues: bool, line: Ints, present: int, now_s: float,
@@ -349,7 +349,7 @@ def _set_keys(
     return moved_lane
 
 
-@jit
+@inner
 def _measure(
     flows: _Flows, bundles: _Bundles, coflows: _Coflows, cells: _Cells, first: _Round, links: _Links, order: Order,
     coflow: int, now_s: float,
@@ -374,7 +374,7 @@ def _measure(
     return found
 
 
-@jit
+@inner
 def _coflow_Bps(coflows: _Coflows, first: _Round, second: _Round, bundles: _Bundles, coflow: int) -> float:
     """What a Coflow sends, over all its first links."""
     total = 0.0
@@ -384,7 +384,7 @@ def _coflow_Bps(coflows: _Coflows, first: _Round, second: _Round, bundles: _Bund
     return total
 
 
-@jit
+@inner
 def _change_lane(coflows: _Coflows, cells: _Cells, links: _Links, coflow: int, lane: int) -> None:
     count = len(links.capacity_Bps)
     for cell in range(coflows.first_cell[coflow], coflows.first_cell[coflow + 1]):
@@ -394,7 +394,7 @@ def _change_lane(coflows: _Coflows, cells: _Cells, links: _Links, coflow: int, l
     coflows.lane[coflow] = lane
 
 
-@jit
+@inner
 def _sort(keys: Ints, line: Ints, present: int) -> None:
     """Put Coflows in order; they are nearly so already."""
     for i in range(1, present):
@@ -405,7 +405,7 @@ def _sort(keys: Ints, line: Ints, present: int) -> None:
         line[k] = coflow
 
 
-@jit
+@inner
 def _is_before(keys: Ints, one: int, other: int) -> bool:
     for key in range(4):
         if keys[key, one] != keys[key, other]:
@@ -413,7 +413,7 @@ def _is_before(keys: Ints, one: int, other: int) -> bool:
     return False
 
 
-@jit
+@inner
 def _begin(way: _Round, links: _Links, queues: bool, same: bool) -> None:
     """What each lane has of every link; all of it is to be looked at anew unless all come in the `same` order."""
     way.differs[:] = 0
@@ -439,7 +439,7 @@ def _begin(way: _Round, links: _Links, queues: bool, same: bool) -> None:
         way.now_Bps[:] = links.share_Bps
 
 
-@jit
+@inner
 def _begin_second(
     coflows: _Coflows, cells: _Cells, first: _Round, second: _Round, links: _Links, line: Ints, present: int, same: bool
 ) -> None:  # fmt: skip
@@ -453,22 +453,22 @@ def _begin_second(
         second.now_Bps[link] = max(links.capacity_Bps[link] - load[link], 0.0)
 
 
-@jit
+@inner
 def _note(way: _Round, words: int, link: int) -> None:
     way.differs[words + link // _WORD] |= np.int64(1) << np.int64(link % _WORD)
 
 
-@jit
+@inner
 def _forget(way: _Round, words: int, link: int) -> None:
     way.differs[words + link // _WORD] &= ~(np.int64(1) << np.int64(link % _WORD))
 
 
-@jit
+@inner
 def _may_differ(way: _Round, words: int, link: int) -> bool:
     return bool((way.differs[words + link // _WORD] >> np.int64(link % _WORD)) & np.int64(1))
 
 
-@jit
+@inner
 def _serve(
     flows: _Flows, bundles: _Bundles, coflows: _Coflows, cells: _Cells, first: _Round, second: _Round, way: _Round,
     links: _Links, shares: Shares, queues: bool, line: Ints, present: int, now_s: float, same: bool, is_second: bool,
@@ -516,7 +516,7 @@ def _serve(
             way.now_Bps[base + link] = left
 
 
-@jit
+@inner
 def _set_rates(
     flows: _Flows, bundles: _Bundles, coflows: _Coflows, cells: _Cells, way: _Round, links: _Links, shares: Shares,
     coflow: int,
@@ -554,7 +554,7 @@ def _set_rates(
         )  # fmt: skip
 
 
-@jit
+@inner
 def _first_end_s(
     flows: _Flows, coflows: _Coflows, first: _Round, second: _Round, queues: bool, coflow: int, now_s: float
 ) -> float:  # fmt: skip
@@ -570,7 +570,7 @@ def _first_end_s(
     return now_s + least_s
 
 
-@jit
+@inner
 def _crosses_s(
     coflows: _Coflows, cells: _Cells, first: _Round, second: _Round, bundles: _Bundles, order: Order, coflow: int,
     now_s: float,

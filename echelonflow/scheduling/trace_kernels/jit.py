@@ -27,5 +27,5 @@ def inner(kernel: Kernel) -> Kernel:
         return kernel
     from numba import njit
 
-    compiled: Kernel = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(kernel)
+    compiled: Kernel = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")(kernel)
     return compiled

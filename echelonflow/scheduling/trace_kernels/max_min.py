@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from echelonflow.model.arrays import Floats, Ints
-from echelonflow.scheduling.trace_kernels.jit import jit
+from echelonflow.scheduling.trace_kernels.jit import inner
 
 _STALE = 1 / 64
 """A sum that has shrunk to this share by subtraction is added up anew: what is left of it may be rounding."""
@@ -65,7 +65,7 @@ def shares_for(links: int, hops: int) -> Shares:
     )
 
 
-@jit
+@inner
 def share_out(
     shares: Shares, rows: Ints, path_start: Ints, hop_cell: Ints, cell_begin: int, cells: int, rate_Bps: Floats
 ) -> None:
@@ -128,7 +128,7 @@ def share_out(
                 spent_at[k] = (left[k] - shares.spent_Bps[k]) / crowd[k]
 
 
-@jit
+@inner
 def share_by_weight(
     shares: Shares, rows: Ints, weight: Floats, path_start: Ints, hop_cell: Ints, cell_begin: int, cells: int,
     rate_Bps: Floats,
