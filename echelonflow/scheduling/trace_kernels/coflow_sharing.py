@@ -113,10 +113,11 @@ def finish_times(form: Form, trace: TraceFlows) -> Ended | None:
     edges = np.arange(count + 1) * links
     first_cell, first_bundle = np.searchsorted(cells, edges), np.searchsorted(bundles, edges)
     first_place = np.searchsorted(bundle[rows], np.arange(len(bundles)))
+    bundle_cell = first_cell[:-1] if paced else np.flatnonzero(np.isin(cells, bundles))
     finish_s: Floats = np.empty(flows)
     events = _run(
         _Flows(rows, trace.size_bytes.copy(), np.zeros(flows), paths.start, hop_cell),
-        _Bundles(first_place, np.bincount(bundle), np.searchsorted(cells, bundles).astype(np.int64)),
+        _Bundles(first_place, np.bincount(bundle), bundle_cell),
         _Coflows(
             first_flow, first_bundle, np.diff(first_flow), first_cell, np.zeros(count), np.zeros(count),
             np.zeros(count, np.bool_), np.ones(count, np.bool_), np.zeros((4, count), np.int64),

@@ -12,8 +12,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from echelonflow.model.arrays import Floats, Ints
+from echelonflow.model.arrays import Bools, Floats, Ints
 from echelonflow.scheduling.fill import dense_rank
 from echelonflow.scheduling.forms import Form
 from echelonflow.scheduling.measures import drawn
@@ -37,6 +38,9 @@ class _Flows(NamedTuple):
 class _Paths(NamedTuple):
     start: Ints
     link: Ints
+    first_link: npt.NDArray[np.int32]
+    last_link: npt.NDArray[np.int32]
+    """Most paths that wait have one of these spent: small columns say so quickly."""
     queue_start: Ints
     queue: Ints
     """Flows of each path, a heap."""
@@ -46,6 +50,7 @@ class _Paths(NamedTuple):
 class _Links(NamedTuple):
     capacity_Bps: Floats
     left_Bps: Floats
+    is_spent: Bools
     begins: Ints
     """Paths with flows that begin with it, and that end with it."""
     ends: Ints
@@ -83,8 +88,15 @@ def finish_times(form: Form, trace: TraceFlows) -> Ended | None:
     queue_start = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(path_of_flow, minlength=count))))
     events = _run(
         _Flows(path_of_flow, trace.size_bytes.copy(), np.zeros(flows), key),
-        _Paths(paths.start, paths.link, queue_start, np.zeros(flows, np.int64), np.zeros(count, np.int64)),
-        _Links(trace.capacity_Bps, np.zeros(links), np.zeros(links, np.int64), np.zeros(links, np.int64)),
+        _Paths(
+            paths.start, paths.link, paths.link[paths.start[:-1]].astype(np.int32),
+            paths.link[paths.start[1:] - 1].astype(np.int32), queue_start, np.zeros(flows, np.int64),
+            np.zeros(count, np.int64),
+        ),
+        _Links(
+            trace.capacity_Bps, np.zeros(links), np.zeros(links, np.bool_), np.zeros(links, np.int64),
+            np.zeros(links, np.int64),
+        ),
         _Line(
             np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64), np.zeros(links + 1, np.int64),
             np.zeros(links + 1, np.int64), np.zeros(links + 1, np.int64), np.zeros(2, np.int64),
@@ -228,8 +240,9 @@ def _sort_sending(flows: _Flows, paths: _Paths, line: _Line) -> None:
 @inner
 def _serve(flows: _Flows, paths: _Paths, links: _Links, line: _Line) -> float:
     """Give heads their rates in order; returns how long until the first flow ends."""
-    left, capacity = links.left_Bps, links.capacity_Bps
-    left[:] = capacity
+    left, spent = links.left_Bps, links.is_spent
+    left[:] = links.capacity_Bps
+    spent[:] = False
     begins, ends = 0, 0
     for link in range(len(left)):
         begins += links.begins[link] > 0
@@ -240,8 +253,9 @@ def _serve(flows: _Flows, paths: _Paths, links: _Links, line: _Line) -> float:
         key = flows.key[_head(paths, line.sending[sends])] if sends < were else np.iinfo(np.int64).max
         path = -1
         while at < waiting and line.key[at] < key:
-            if _is_open(paths, left, capacity, line.path[at]):
-                path = line.path[at]
+            head = line.path[at]
+            if not (spent[paths.first_link[head]] or spent[paths.last_link[head]]) and _is_open(paths, spent, head):
+                path = head
                 line.taken[taken] = at
                 taken += 1
                 at += 1
@@ -252,7 +266,7 @@ def _serve(flows: _Flows, paths: _Paths, links: _Links, line: _Line) -> float:
                 break
             path = line.sending[sends]
             sends += 1
-            if not _is_open(paths, left, capacity, path):
+            if not _is_open(paths, spent, path):
                 flows.rate_Bps[_head(paths, path)] = 0.0
                 line.sending[stopped] = path  # place that has been looked at
                 stopped += 1
@@ -263,7 +277,8 @@ def _serve(flows: _Flows, paths: _Paths, links: _Links, line: _Line) -> float:
         for hop in range(paths.start[path], paths.start[path + 1]):
             link = paths.link[hop]
             left[link] -= rate
-            if left[link] <= _SPENT * capacity[link]:
+            if left[link] <= _SPENT * links.capacity_Bps[link]:
+                spent[link] = True
                 begins -= links.begins[link] > 0
                 ends -= links.ends[link] > 0
         flow = _head(paths, path)
@@ -300,11 +315,11 @@ def _take_out(line: _Line, taken: int) -> None:
 
 
 @inner
-def _is_open(paths: _Paths, left_Bps: Floats, capacity_Bps: Floats, path: int) -> bool:
+def _is_open(paths: _Paths, spent: Bools, path: int) -> bool:
+    is_open = True
     for hop in range(paths.start[path], paths.start[path + 1]):
-        if left_Bps[paths.link[hop]] <= _SPENT * capacity_Bps[paths.link[hop]]:
-            return False
-    return True
+        is_open = is_open and not spent[paths.link[hop]]
+    return is_open
 
 
 @inner

@@ -150,7 +150,7 @@ def finish_times(form: Form, trace: TraceFlows) -> Ended | None:
     most_cells = int(np.diff(first_cell).max())
     events = _run(
         _Flows(rows, place, bundle, trace.size_bytes.copy(), trace.paths.start, hop_cell),
-        _Bundles(first_row, np.bincount(bundle), np.searchsorted(cells, bundles).astype(np.int64)),
+        _Bundles(first_row, np.bincount(bundle), np.flatnonzero(np.isin(cells, bundles))),
         _Coflows(
             trace.first_flow, np.searchsorted(bundles, edges), first_cell, np.diff(trace.first_flow),
             trace.arrival_s.copy(), np.full(coflows, math.inf), sizes.astype(np.float64), sizes.astype(np.float64),
