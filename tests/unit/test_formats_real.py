@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from echelon.benchmarks import _traces, conservation
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Job
 from traffic.agent.plan import check_observable
@@ -73,6 +74,17 @@ def test_chakras_samples_and_one_with_ranks_missing():
             "chakra",
             *[f"chakra/custom_ring_8npus/astra_custom_ring_allreduce_8npus_1MB.{rank}.et" for rank in range(2)],
         )
+
+
+@pytest.mark.slow
+def test_nothing_of_any_file_is_lost_without_a_cause(monkeypatch):
+    if not DATA.exists():
+        pytest.skip(f"others' files are not published with this project: {DATA} is absent")
+    monkeypatch.setenv(_traces.VARIABLE, str(DATA))
+    said: list[str] = []
+    figures = conservation.run(1, said.append)
+    assert len(figures) == len(conservation.FOLDERS), said[-20:]
+    assert [figure for figure in figures if not figure.ok] == []
 
 
 @pytest.mark.parametrize(

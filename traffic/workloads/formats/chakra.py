@@ -118,11 +118,16 @@ def read(
         reader.alone(each)
     if iteration.empty:
         raise InputError(f"{files[0]}: the traces have neither time nor bytes: {'; '.join(account.lost())}")
-    dag = iteration.dag(
-        parameters={"imported": "chakra", "files": [path.name for path in files]},
-        serial=compute == "serial" and ours is None,
-        wrap=ours is None,
-    )
+    try:
+        dag = iteration.dag(
+            parameters={"imported": "chakra", "files": [path.name for path in files]},
+            serial=compute == "serial" and ours is None,
+            wrap=ours is None,
+        )
+    except InputError as error:
+        if control == "keep" and "cycle through" in str(error) and any(w.node.control for w in work):
+            raise InputError(f"{error}; set control to drop if it is one of control dependencies") from None
+        raise
     if ours is not None:
         order = [w.node.name for w in work if w.node.type != messages.COMM_RECV]
         dag = _chakra_job.restored(dag, ours, order, files[0])
