@@ -1,6 +1,6 @@
 """Whole runs as JSON: what the simulator did (runs.json) or predicts of what is measured (prediction.json).
 
-Steps are named once, and what happened in every iteration is in columns, whose rows belong together by their place.
+Steps are named once for all runs, and what happened in every iteration is in columns, whose rows belong together by their place.
 Each run has a digest: a number that was changed since gives other results without a word. Version 1 had an object for every
 computation and every flow, and no digest.
 """
@@ -23,7 +23,8 @@ from echelonflow.records.run_record import DecisionRecord, RunRecord
 
 
 class _Computes(msgspec.Struct):
-    steps: list[ComputeStep]
+    steps: list[ComputeStep] | None
+    """None where they are those of the run before: an experiment's runs are of the same steps."""
     step: list[int]
     iteration: list[int]
     start_s: list[float]
@@ -32,7 +33,7 @@ class _Computes(msgspec.Struct):
 
 
 class _Flows(msgspec.Struct):
-    steps: list[FlowStep]
+    steps: list[FlowStep] | None
     step: list[int]
     iteration: list[int]
     release_s: list[float]
@@ -85,47 +86,60 @@ def save_runs(path: Path, runs: Sequence[RunRecord]) -> None:
 
     ValueError for runs on packets: they have records of their own.
     """
-    _DOCUMENT.write(path, _Runs([_written(run) for run in runs]))
+    columns = [(ComputeColumns.of(run.computes), FlowColumns.of(run.flows)) for run in runs]
+    before = [(ComputeColumns(()), FlowColumns(())), *columns]
+    written = [_written(run, *own, *its) for run, own, its in zip(runs, columns, before, strict=False)]
+    _DOCUMENT.write(path, _Runs(written))
 
 
 def load_runs(path: Path) -> list[RunRecord]:
     """Read what `save_runs` wrote (InputError, naming the file, if it is something else)."""
+    found: list[RunRecord] = []
+    computes, flows = ComputeColumns(()), FlowColumns(())
     try:
-        return [_read(run) for run in _DOCUMENT.read(path).runs]
+        for run in _DOCUMENT.read(path).runs:
+            record, computes, flows = _read(run, computes, flows)
+            found.append(record)
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
+    return found
 
 
-def _written(run: RunRecord) -> _Run:
-    computes, flows = ComputeColumns.of(run.computes), FlowColumns.of(run.flows)
-    ready_s = [None if math.isnan(at_s) else at_s for at_s in flows.ready_s.tolist()]
+def _written(
+    run: RunRecord, c: ComputeColumns, f: FlowColumns, computes_before: ComputeColumns, flows_before: FlowColumns
+) -> _Run:
+    ready_s = [None if math.isnan(at_s) else at_s for at_s in f.ready_s.tolist()]
     return _Run(
         run.policy,
         run.repeat,
         _Computes(
-            list(computes.steps), computes.step.tolist(), computes.iteration.tolist(), computes.start_s.tolist(),
-            computes.finish_s.tolist(), computes.late_s.tolist(),
+            None if c.steps == computes_before.steps else list(c.steps),
+            c.step.tolist(), c.iteration.tolist(), c.start_s.tolist(), c.finish_s.tolist(), c.late_s.tolist(),
         ),
         _Flows(
-            list(flows.steps), flows.step.tolist(), flows.iteration.tolist(), flows.release_s.tolist(),
-            flows.start_s.tolist(), flows.finish_s.tolist(), ready_s if any(s is not None for s in ready_s) else None,
+            None if f.steps == flows_before.steps else list(f.steps),
+            f.step.tolist(), f.iteration.tolist(), f.release_s.tolist(), f.start_s.tolist(), f.finish_s.tolist(),
+            ready_s if any(s is not None for s in ready_s) else None,
         ),
         list(run.decisions),
         run.counters,
-        _digest(run, computes, flows),
+        _digest(run, c, f),
     )  # fmt: skip
 
 
-def _read(run: _Run) -> RunRecord:
-    computes, flows = ComputeColumns(run.computes.steps), FlowColumns(run.flows.steps)
+def _read(
+    run: _Run, computes_before: ComputeColumns, flows_before: FlowColumns
+) -> tuple[RunRecord, ComputeColumns, FlowColumns]:
     c, f = run.computes, run.flows
+    computes = ComputeColumns(computes_before.steps if c.steps is None else c.steps)
+    flows = FlowColumns(flows_before.steps if f.steps is None else f.steps)
     ready_s = [math.nan] * len(f.step) if f.ready_s is None else [math.nan if s is None else s for s in f.ready_s]
-    computes.extend(_places(c.step, c.steps), c.iteration, c.start_s, c.finish_s, c.late_s)
-    flows.extend(_places(f.step, f.steps), f.iteration, f.release_s, f.start_s, f.finish_s, ready_s)
+    computes.extend(_places(c.step, computes.steps), c.iteration, c.start_s, c.finish_s, c.late_s)
+    flows.extend(_places(f.step, flows.steps), f.iteration, f.release_s, f.start_s, f.finish_s, ready_s)
     found = RunRecord(run.policy, run.repeat, computes, flows, run.decisions, run.counters)
     if run.digest is not None and run.digest != _digest(found, computes, flows):
         raise ValueError(f"the run of {run.policy} is not as it was written: its digest is another one")
-    return found
+    return found, computes, flows
 
 
 def _digest(run: RunRecord, computes: ComputeColumns, flows: FlowColumns) -> str:
@@ -139,7 +153,7 @@ def _digest(run: RunRecord, computes: ComputeColumns, flows: FlowColumns) -> str
 
 def _places(step: Sequence[int], steps: Sequence[object]) -> Sequence[int]:
     """`step` as it is (ValueError where it points beyond what is there)."""
-    strange = next((place for place in step if not 0 <= place < len(steps)), None)
-    if strange is not None:
-        raise ValueError(f"tells of step {strange} of {len(steps)}")
+    least, most = min(step, default=0), max(step, default=-1)
+    if least < 0 or most >= len(steps):
+        raise ValueError(f"tells of step {least if least < 0 else most} of {len(steps)}")
     return step

@@ -80,10 +80,14 @@ class ByColumn:
         """The lines of the table with these columns."""
         own = {name: _formatted(self.varying[name]) for name in names if name in self.varying}
         columns = [values for _, values in own.values()]
-        templates = [
-            _line([own[name][0] if name in own else str(_cell(cells.get(name))).replace("%", "%%") for name in names])
-            for cells in self.kinds
-        ]
+        # What varies stands in a row of its own first: only the rest differs from kind to kind.
+        fixed = [(place, name) for place, name in enumerate(names) if name not in own]
+        row = [own[name][0] if name in own else "" for name in names]
+        templates = []
+        for cells in self.kinds:
+            for place, name in fixed:
+                row[place] = cell if (cell := _cell(cells.get(name))) == "" else str(cell).replace("%", "%%")
+            templates.append(_line(row))
         for kind, *values in zip(self.kind.tolist(), *columns, strict=True):
             yield templates[kind] % tuple(values)
 

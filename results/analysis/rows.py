@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -279,9 +279,12 @@ class SimulatedFlowRows(Sequence[FlowRow]):
             None, None, None, None, None, 0, ready_s=f.ready_s,
         )  # fmt: skip
 
-    def of_iteration(self, iteration: int) -> list[FlowRow]:
-        """The rows of one iteration."""
-        return [self[place] for place in np.flatnonzero(self._flows.iteration == iteration).tolist()]
+    def tardiness_of(self, iteration: int) -> dict[tuple[str, str], float]:
+        """Tardiness of one iteration's finished flows, by job and name."""
+        flows, late_s = self._flows, self._flows.finish_s - self._ideal_finish_s
+        places = np.flatnonzero((flows.iteration == iteration) & ~np.isnan(late_s))
+        steps = [flows.steps[step] for step in flows.step[places].tolist()]
+        return {(s.job, s.flow): one_s for s, one_s in zip(steps, late_s[places].tolist(), strict=True)}
 
     def held_s(self) -> dict[str, tuple[list[float], int]]:
         """By job, for how long each of its flows was held back that was, and how many flows there are."""
@@ -308,11 +311,15 @@ class SimulatedFlowRows(Sequence[FlowRow]):
         return ByColumn(fixed, flows.step, varying)
 
 
-def rows_of(rows: Sequence[FlowRow], iteration: int) -> Iterable[FlowRow]:
-    """The rows of one iteration."""
+def tardiness_of(rows: Sequence[FlowRow], iteration: int) -> dict[tuple[str, str], float]:
+    """Tardiness of one iteration's finished flows, by job and name; seconds."""
     if isinstance(rows, SimulatedFlowRows):
-        return rows.of_iteration(iteration)
-    return (row for row in rows if row.iteration == iteration)
+        return rows.tardiness_of(iteration)
+    return {
+        (row.job, row.flow): row.tardiness_s
+        for row in rows
+        if row.iteration == iteration and row.tardiness_s is not None
+    }
 
 
 def held_s(rows: Sequence[FlowRow]) -> dict[str, tuple[list[float], int]]:

@@ -26,11 +26,11 @@ _WORDS_ROWS = 0.4
 _ROW_IN = 0.34
 _MOST_HEIGHT_IN = 40.0
 _POINTS_PER_LETTER = 5.0
-_MOST_ROWS = 64
-"""Of all panels together: a page of some 23 inches."""
+_MOST_ROWS = 48
+"""Of all panels together: a page of some 18 inches."""
 _FEWEST_HOSTS = 2
-MOST_IN_A_ROW = 100
-"""Bars of a host: a row is some 1,100 dots wide, so that each has eleven where they follow each other."""
+MOST_IN_A_ROW = 60
+"""Bars of a host: a row is some 1,100 dots wide, so that each has eighteen where they follow each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def draw_gantt(path: Path, runs: Sequence[ShownRun], *, whole: bool = True) -> b
 
     Time 0 is the start of the iteration. A flow's bar goes from its first byte to its last, after a thin line
     from its release. What one host sends at the same time is drawn in lanes. Unless the `whole` is to be drawn, as much
-    is as can be read, and the picture says what is left out.
+    is as can be read, and the picture says what is left out. Such a sample has no vector form: nobody enlarges it.
     """
     if not runs:
         return False
@@ -59,7 +59,7 @@ def draw_gantt(path: Path, runs: Sequence[ShownRun], *, whole: bool = True) -> b
     rows = _rows(sample.hosts, panels)
     height_in = min(len(runs) * (len(rows) * _ROW_IN + 0.5) + 0.8, _MOST_HEIGHT_IN)
     span_s = (min(panel.first_s for panel in panels), min(sample.until_s, sample.longest_s))
-    with style.picture(path, height_in) as figure:
+    with style.picture(path, height_in, vector=not sample.words) as figure:
         axes = figure.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]
         for ax, panel in zip(axes, panels, strict=True):
             _draw(ax, panel, rows, span_s)

@@ -10,7 +10,7 @@ import numpy as np
 
 from echelonflow.model.dag import Job
 from echelonflow.wire.classes import class_of_dscp
-from results.analysis.rows import rows_of
+from results.analysis.rows import tardiness_of
 from results.analysis.shown import ShownRun, shown_iteration
 from results.analysis.summary import PolicyResult, Summary
 from results.pictures import style
@@ -56,14 +56,7 @@ def draw_tardiness(path: Path, runs: Sequence[ShownRun], jobs: Sequence[Job], *,
     """
     iteration = shown_iteration(jobs)
     order = [(job.name, t.name) for job in jobs for t in job.dag.transfers if not job.is_local(t)]
-    found: list[tuple[str, dict[tuple[str, str], float]]] = []
-    for run in runs:
-        late = {
-            (row.job, row.flow): row.tardiness_s
-            for row in rows_of(run.rows.flows, iteration)
-            if row.tardiness_s is not None
-        }
-        found.append((run.title, late))
+    found = [(run.title, tardiness_of(run.rows.flows, iteration)) for run in runs]
     if not any(late for _, late in found):
         return False
     several = len(jobs) > 1

@@ -88,8 +88,8 @@ def class_colours(classes: int) -> list[tuple[float, float, float, float]]:
 
 
 @contextmanager
-def picture(path: Path, height_in: float, width_in: float = WIDTH_IN) -> Iterator[Figure]:
-    """A figure to draw on; saved as `path` (PNG) and beside it as SVG when the block ends.
+def picture(path: Path, height_in: float, width_in: float = WIDTH_IN, *, vector: bool = True) -> Iterator[Figure]:
+    """A figure to draw on; saved as `path` (PNG), and beside it as SVG if it is a `vector` picture, when the block ends.
 
     It is laid out once and then drawn once by each canvas; `savefig` would lay out and draw it all twice for each.
     """
@@ -104,5 +104,6 @@ def picture(path: Path, height_in: float, width_in: float = WIDTH_IN) -> Iterato
         figure.set_layout_engine("none")
         with writing(path) as file:
             canvas.print_png(file, metadata={"Software": None})
-        with writing(path.with_suffix(".svg")) as file:
-            FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": None})
+        if vector:
+            with writing(path.with_suffix(".svg")) as file:
+                FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": None})

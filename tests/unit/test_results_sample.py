@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from matplotlib.axes import Axes
 
 from echelonflow.model import topologies
 from echelonflow.model.dag import Job
@@ -65,9 +66,14 @@ def test_hosts_are_spread_and_rows_are_cut_where_they_get_too_full(runs):
 
 def test_a_picture_of_a_part_says_so_and_one_of_the_whole_does_not(runs, tmp_path, monkeypatch):
     monkeypatch.setattr(gantt, "MOST_IN_A_ROW", 6)
+    words, set_xlabel = [], Axes.set_xlabel
+    monkeypatch.setattr(Axes, "set_xlabel", lambda axes, text: (words.append(text), set_xlabel(axes, text)))
     for whole, said in ((False, True), (True, False)):
-        gantt.draw_gantt(tmp_path / "g.png", runs, whole=whole)
-        assert ("--pictures all draws all" in (tmp_path / "g.svg").read_text()) == said
+        path = tmp_path / f"{whole}.png"
+        gantt.draw_gantt(path, runs, whole=whole)
+        assert ("--pictures all draws all" in words.pop()) == said
+        assert path.stat().st_size > 1000
+        assert path.with_suffix(".svg").exists() == whole  # nobody enlarges a sample
 
 
 def test_a_timeline_of_a_part_says_so_and_one_of_the_whole_does_not(runs, tmp_path, monkeypatch):
