@@ -20,16 +20,16 @@ FIRST_ROWS = 64
 # What is asked. Rows that say where something begins have one entry more, where the last one's ends.
 
 STEP_KIND, STEP_FLOW, NEEDS, NEEDS_PREVIOUS, AFTER_START, NEXT_START = range(6)
-"""Of a step: kind; its declared flow; how many steps of its iteration, and of the one before, it waits for; where those
-that wait for it begin in `edges`, of the same iteration and of the next."""
+"""Of a step: kind; its declared flow. How many steps of its iteration, and of the one before, it waits for. Where those that
+wait for it begin in `edges`, of the same iteration and of the next."""
 LOCAL, COMPUTE, FLOW = range(3)
 """Kinds of steps: a transfer within a host, which takes no time; a computation; a transfer over the network."""
 (
     ITERATIONS, JOB_PLACE, MOST_CELLS, ALL_CELLS, FIRST_STEP, FIRST_GROUP, FIRST_PART, FIRST_COFLOW, FIRST_INSTANCE,
     FIRST_RUN, FIRST_PART_RUN, FIRST_COFLOW_RUN, READY_START,
 ) = range(13)  # fmt: skip
-"""Of a job: place among those with flows in order of names; length of the largest piece of the pool that one of its
-groups borrows, and of all together; where what it has begins."""
+"""Of a job: place among those with flows in order of names. Length of the largest piece of the pool that one of its groups
+borrows, and of all together. Where what it has begins."""
 GROUP_JOB, GROUP_FIRST_INDEX, GROUP_FLOWS, GROUP_FIRST_PART, GROUP_FIRST_CELL = range(5)
 WEIGHT, HEAD_OFFSET_S, SPAN_S, ALONE_S = range(4)
 PART_COFLOW, PART_INDEX, PART_GROUP = range(3)
@@ -63,8 +63,8 @@ class Plan(NamedTuple):
 # What is under way.
 
 (ID, ACTIVE, LISTED, ENDED, ROW, KIND, OPEN, INDEX, UNRELEASED, PENDING, ORDER, COMING, FREE) = range(13)
-"""Of a run or Coflow that has begun, which keeps its slot until it has ended: stable id; flows in flight; whether it is
-listed; whether it has ended but is listed still; row of the snapshot; its group, or the part that began it; flows
+"""Of a run or Coflow that has begun, which keeps its slot until it has ended. Stable id; flows in flight; whether it is
+listed; whether it has ended but is listed still. Row of the snapshot; its group, or the part that began it. Flows
 unfinished, or parts begun; which it is. Of a run also: flows unreleased, and where its pending bytes begin. The last
 three rows are lists of slots: in order of ids, to be put in order, free."""
 ENTRY_NUMBERS = 13
@@ -84,7 +84,7 @@ NUMBER, WHAT, OF_JOB = range(3)
 END_S, BEGIN_S = range(2)
 
 NOW_S, MOVED_S, EMPTY_S, EXPIRES_S, IDLE_BYTES = range(5)
-"""Now; the moment for which bytes are right; when the first flow runs empty; when the policy's answer expires; bytes in
+"""Now; the moment for which bytes are right; when the first flow runs empty; when the policy's answer expires. Bytes in
 flight when decisions began to follow each other for nothing but expiry."""
 TIMES = 5
 (
