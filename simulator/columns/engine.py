@@ -11,6 +11,8 @@ from echelonflow.model.dag import Compute, Job
 from echelonflow.model.network import Network
 from echelonflow.records.run_columns import ComputeColumns, ComputeStep, FlowColumns, FlowStep
 from echelonflow.records.run_record import RunRecord
+from echelonflow.scheduling.decision import Decision
+from echelonflow.scheduling.forms import Form
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import CoflowTable, GroupTable, JobTable, Snapshot
 from simulator.columns import loops, room
@@ -28,8 +30,8 @@ def run(
 ) -> None:
     """All iterations of `jobs`; what happens is written into `record`. Raises what `simulator.engine` does."""
     asked = asked_of(jobs, network)
-    simulation = _Simulation(asked, np.array([job.start_s for job in jobs], np.float64), network)
-    simulation.run(policy, on_progress)
+    simulation = _Simulation(asked, np.array([job.start_s for job in jobs], np.float64), network, policy)
+    simulation.run(on_progress)
     for job, unfinished in zip(jobs, simulation.tables.unfinished.tolist(), strict=True):
         if unfinished:
             raise waits_for_ever(job.name)
@@ -37,40 +39,54 @@ def run(
 
 
 class _Simulation:
-    def __init__(self, asked: Asked, start_s: Floats, network: Network) -> None:
+    def __init__(self, asked: Asked, start_s: Floats, network: Network, policy: Policy) -> None:
+        self._policy = policy
         self._plan = asked.plan
         self._capacity_Bps = asked.capacity_Bps
         self._link_names = tuple(link.name for link in network.links)
         self.tables = room.tables_of(asked.plan, start_s)
-        self._seen = room.seen_of(asked.plan, self.tables, pending=True)
+        self._decide = Decision(policy)
+        form = None if policy.isolated else policy.form()
+        self._counts_pending = form is None or form.counts_pending
+        self._keeps = np.ndarray.copy if form is None else np.asarray
+        """A policy without a form may keep what it is shown."""
+        self._by_form = form is not None and not form.counts_pending and not any(key.is_given for key in form.keys)
+        self._form = loops.decision_loops.asked(form if form is not None and self._by_form else Form((), "greedy"))
+        self._seen = self._room_to_see()
 
-    def run(self, policy: Policy, on_progress: Callable[[float], None] | None) -> None:
+    def run(self, on_progress: Callable[[float], None] | None) -> None:
         """Until nothing is left to happen."""
         while True:
             times, counts = self.tables.times, self.tables.counts
-            for stop in loops.events(self._plan, self.tables, self._seen, IDLE_DECISIONS, MOVED_SHARE):
+            for stop in loops.events(
+                self._plan, self.tables, self._seen, self._capacity_Bps, self._form, self._by_form,
+                IDLE_DECISIONS, MOVED_SHARE,
+            ):  # fmt: skip
                 now_s = float(times[t.NOW_S])
                 if on_progress is not None:
                     on_progress(now_s)
                 if stop == loops.DECISION:
-                    allocation = policy(self._snapshot(now_s))
+                    allocation = self._decide(self._snapshot(now_s))
                     self.tables.row_floats[t.RATE_BPS, : counts[t.FLOWS]] = allocation.rates_Bps
                     times[t.EXPIRES_S] = allocation.valid_until_s
                 elif stop == loops.STALLED:
-                    raise no_progress(now_s, policy.name, int(counts[t.FLOWS]))
+                    raise no_progress(now_s, self._policy.name, int(counts[t.FLOWS]))
                 elif stop == loops.OVER:
                     if counts[t.FLOWS]:
-                        raise stuck(now_s, policy.name, int(counts[t.FLOWS]))
+                        raise stuck(now_s, self._policy.name, int(counts[t.FLOWS]))
                     return
             self.tables = room.grown(self.tables)
-            self._seen = room.copied(self._seen, room.seen_of(self._plan, self.tables, pending=True))
+            self._seen = room.copied(self._seen, self._room_to_see())
+
+    def _room_to_see(self) -> t.Seen:
+        return room.seen_of(self._plan, self.tables, pending=self._counts_pending)
 
     def _snapshot(self, now_s: float) -> Snapshot:
-        """What the policy sees, in arrays of its own: it may keep them."""
+        """What the policy sees now."""
         counts, seen = self.tables.counts, self._seen
         flows, groups = int(counts[t.FLOWS]), int(counts[t.GROUPS_SEEN])
         coflows, jobs = int(counts[t.COFLOWS_SEEN]), int(counts[t.JOBS_SEEN])
-        mine = np.ndarray.copy
+        mine = self._keeps
         remaining_bytes, sent_bytes, ideal_finish_s = mine(seen.flow_floats[:, :flows])
         group, coflow = mine(seen.flow_ints[:, :flows])
         weight, arrival_s, coflow_bytes = mine(seen.coflow_floats[:, :coflows])

@@ -12,23 +12,32 @@ from collections.abc import Iterator
 import numpy as np
 
 from echelonflow.model.arrays import Floats, Ints
+from echelonflow.scheduling import decision_loops, kernels
 from echelonflow.scheduling.group_info import INDEX_BITS
 from echelonflow.scheduling.state import ITERATION_BITS
 from echelonflow.scheduling.trace_kernels import SIMULTANEOUS_S
-from echelonflow.scheduling.trace_kernels.jit import inner, jit
+from echelonflow.scheduling.trace_kernels.jit import inner, jit, kept_with
 from simulator.columns import tables as t
 from simulator.columns.tables import Plan, Seen, Tables
 
-DECISION, ROOM, OVER, STALLED = range(4)
-"""What a simulation stops for: a decision; columns that are full; nothing left to happen; answers that only expire."""
+DECISION, ROOM, OVER, STALLED, PAUSE = range(5)
+"""What a simulation stops for: a decision; columns that are full; nothing left to happen; answers that only expire. And
+after many decisions that were made without stopping, so that progress is shown and a user can interrupt."""
+PAUSE_DECISIONS = 4096
+_NONE_GIVEN: Ints = np.zeros((0, 0), np.int64)
 
 
+@kept_with(decision_loops, kernels)
 @jit
-def events(plan: Plan, tables: Tables, seen: Seen, idle_decisions: int, moved_share: float) -> Iterator[int]:
+def events(
+    plan: Plan, tables: Tables, seen: Seen, capacity_Bps: Floats, form: decision_loops.Asked, by_form: bool,
+    idle_decisions: int, moved_share: float,
+) -> Iterator[int]:  # fmt: skip
     """Go on until nothing is left to happen; says each time why it stops, and goes on when it is asked for the next.
 
-    After DECISION, it wants the rates of all rows in `tables`, and when the answer expires. After ROOM it has to begin
-    anew with larger columns, which hold the same. After OVER and STALLED it does not go on.
+    Decisions are made here by the `form` of a policy if it is `by_form`. Otherwise it stops for each, and wants the
+    rates of all rows in `tables`, and when the answer expires. After ROOM it has to begin anew with larger columns,
+    which hold the same. After OVER and STALLED it does not go on.
     """
     times, counts = tables.times, tables.counts
     while True:
@@ -66,8 +75,43 @@ def events(plan: Plan, tables: Tables, seen: Seen, idle_decisions: int, moved_sh
             if counts[t.FLOWS] > 0:
                 counts[t.DECISIONS] += 1
                 _look(plan, tables, seen, changed)
-                yield DECISION
+                if by_form:
+                    _decide(tables, seen, capacity_Bps, form)
+                    if counts[t.DECISIONS] % PAUSE_DECISIONS == 0:
+                        yield PAUSE
+                else:
+                    yield DECISION
                 _start(tables)
+
+
+@inner
+def _decide(tables: Tables, seen: Seen, capacity_Bps: Floats, form: decision_loops.Asked) -> None:
+    """What `echelonflow.scheduling.decision` would answer to what is seen."""
+    counts = tables.counts
+    flows, groups, coflows, jobs = counts[t.FLOWS], counts[t.GROUPS_SEEN], counts[t.COFLOWS_SEEN], counts[t.JOBS_SEEN]
+    rates_Bps, _, until_s = decision_loops.decide(
+        form,
+        _NONE_GIVEN,
+        tables.times[t.NOW_S],
+        capacity_Bps,
+        decision_loops.Flows(
+            tables.rows[t.FLOW_ID, :flows], seen.flow_floats[0, :flows], tables.row_floats[t.RELEASE_S, :flows],
+            seen.flow_floats[2, :flows], seen.flow_ints[0, :flows], seen.flow_ints[1, :flows],
+            seen.path_start[: flows + 1], seen.path_link[: counts[t.HOPS_SEEN]],
+        ),
+        decision_loops.Groups(
+            seen.group_ints[0, :groups], seen.group_floats[0, :groups], seen.group_floats[1, :groups],
+            seen.group_floats[2, :groups], seen.group_ints[1, :groups], seen.group_floats[3, :groups],
+            seen.group_floats[4, :groups],
+        ),
+        decision_loops.Coflows(
+            seen.coflow_ids[:coflows], seen.coflow_floats[0, :coflows], seen.coflow_floats[1, :coflows],
+            seen.coflow_floats[2, :coflows],
+        ),
+        decision_loops.Jobs(seen.job_ids[:jobs], seen.job_floats[1, :jobs]),
+    )  # fmt: skip
+    tables.row_floats[t.RATE_BPS, :flows] = rates_Bps
+    tables.times[t.EXPIRES_S] = until_s
 
 
 # Flows and time
