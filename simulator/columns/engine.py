@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from echelonflow.scheduling.decision import Decision
+from echelonflow.scheduling.forms import Form
 
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.dag import Compute, Job
 from echelonflow.model.network import Network
 from echelonflow.records.run_columns import ComputeColumns, ComputeStep, FlowColumns, FlowStep
 from echelonflow.records.run_record import RunRecord
-from echelonflow.scheduling.decision import Decision
-from echelonflow.scheduling.forms import Form
+from echelonflow.scheduling import decision_loops, kernels
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import CoflowTable, GroupTable, JobTable, Snapshot
 from simulator.columns import loops, room
@@ -50,8 +51,9 @@ class _Simulation:
         self._counts_pending = form is None or form.counts_pending
         self._keeps = np.ndarray.copy if form is None else np.asarray
         """A policy without a form may keep what it is shown."""
-        self._by_form = form is not None and not form.counts_pending and not any(key.is_given for key in form.keys)
-        self._form = loops.decision_loops.asked(form if form is not None and self._by_form else Form((), "greedy"))
+        self._form = decision_loops.asked(form or Form((), "greedy"))
+        is_whole = form is not None and not form.counts_pending and decision_loops.GIVEN not in self._form.measure
+        self._by_form = is_whole and kernels.of_this_process().are_compiled
         self._seen = self._room_to_see()
 
     def run(self, on_progress: Callable[[float], None] | None) -> None:

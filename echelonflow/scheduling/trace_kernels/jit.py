@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 from typing import TypeVar
 
 from echelonflow.scheduling.kernels import can_compile, kept_on_disk
@@ -29,3 +32,20 @@ def inner(kernel: Kernel) -> Kernel:
 
     compiled: Kernel = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")(kernel)
     return compiled
+
+
+def kept_with(*modules: ModuleType) -> Callable[[Kernel], Kernel]:
+    """What is kept on disk of a kernel is made anew where one of `modules` has changed, of which it calls functions.
+
+    Left to itself, numba looks at the kernel's own file only.
+    """
+
+    def stamped(kernel: Kernel) -> Kernel:
+        kept = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+        if kept is not None:
+            texts = [Path(module.__file__ or "").read_bytes() for module in modules]
+            stamp = (kept._source_stamp, hashlib.sha256(b"\0".join(texts)).hexdigest())  # noqa: SLF001 no public way
+            kept._source_stamp = stamp  # noqa: SLF001
+        return kernel
+
+    return stamped
