@@ -62,6 +62,7 @@ def simulate(
     if _in_columns(jobs, network, policy, realism, faults, measured):
         from simulator.columns import engine  # which loads the compiler
 
+        kernels.warm_up()
         engine.run(jobs, network, policy, record, on_progress)
         record.counters.update(policy.counters())
         return record

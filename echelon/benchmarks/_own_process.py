@@ -32,12 +32,7 @@ def timed_in_own_process(
     `measure(*arguments)` gives seconds, and in words what came out; both must be picklable. Memory is that of the whole
     process, interpreter and libraries included. Without `limit_s` they are reported, nothing more. RunError if a process dies.
     """
-    times_s, peaks_GB = [], []
-    for n in range(repeat):
-        (time_s, words), peak_GB = in_own_process(what, measure, *arguments)
-        say(f"{what}, {n + 1} of {repeat}: {time_s:.2f} s, {peak_GB:.2f} GB; {words}")
-        times_s.append(time_s)
-        peaks_GB.append(peak_GB)
+    times_s, peaks_GB = measured_in_own_process(what, repeat, say, measure, *arguments)
     median_s, peak_GB = statistics.median(times_s), max(peaks_GB)
     measured = f"{median_s:.2f} s ({min(times_s):.2f} to {max(times_s):.2f}), {peak_GB:.2f} GB"
     if limit_s is None:
@@ -55,6 +50,23 @@ def in_own_process(what: str, measure: Callable[..., Found], *arguments: object)
             return alone.submit(_with_peak, measure, arguments).result()
         except BrokenProcessPool as error:
             raise RunError(f"{what}: the process that measured it died; is there memory enough?") from error
+
+
+def measured_in_own_process(
+    what: str, repeat: int, say: Say, measure: Callable[..., tuple[float, str]], *arguments: object
+) -> tuple[list[float], list[float]]:
+    """The seconds of `repeat` such measurements, and the GB of memory that each took at most; raises as above."""
+    times_s, peaks_GB = [], []
+    for n in range(repeat):
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as alone:
+            try:
+                (time_s, words), peak_GB = alone.submit(_with_peak, measure, arguments).result()
+            except BrokenProcessPool as error:
+                raise RunError(f"{what}: the process that measured it died; is there memory enough?") from error
+        say(f"{what}, {n + 1} of {repeat}: {time_s:.2f} s, {peak_GB:.2f} GB; {words}")
+        times_s.append(time_s)
+        peaks_GB.append(peak_GB)
+    return times_s, peaks_GB
 
 
 def _with_peak(measure: Callable[..., Found], arguments: tuple[object, ...]) -> tuple[Found, float]:

@@ -53,7 +53,7 @@ class _Simulation:
         """A policy without a form may keep what it is shown."""
         self._form = decision_loops.asked(form or Form((), "greedy"))
         is_whole = form is not None and not form.counts_pending and decision_loops.GIVEN not in self._form.measure
-        self._by_form = is_whole and kernels.of_this_process().are_compiled
+        self._by_form = is_whole and _can_decide()
         self._seen = self._room_to_see()
 
     def run(self, on_progress: Callable[[float], None] | None) -> None:
@@ -127,6 +127,11 @@ class _Simulation:
             pending_link=mine(seen.pending_link[:pending]),
             pending_bytes=mine(seen.pending_bytes[:pending]),
         )
+
+
+def _can_decide() -> bool:
+    """Whether decisions are made in compiled loops."""
+    return kernels.of_this_process().are_compiled
 
 
 def _write(asked: Asked, jobs: Sequence[Job], tables: t.Tables, record: RunRecord) -> None:

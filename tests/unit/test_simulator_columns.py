@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import random
 import sys
 
@@ -17,9 +18,8 @@ from echelonflow.model.discipline import Discipline, Window
 from echelonflow.model.faults import Slowdown
 from echelonflow.model.measured import Measured
 from echelonflow.records.run_record import RunRecord
-from echelonflow.scheduling import policies
+from echelonflow.scheduling import decision_loops, kernels, policies
 from echelonflow.scheduling.allocation import Allocation
-from echelonflow.scheduling.kernels import can_compile
 from echelonflow.scheduling.policies import Policy
 from simulator import fluid
 from simulator.columns import engine, loops, room
@@ -32,13 +32,33 @@ NETWORK = topologies.build("single-switch", {"hosts": 4, "rate_bps": 8e6})
 
 @pytest.fixture
 def plain(monkeypatch):
-    """The loops as they stand: nothing to compile, and quick enough for small simulations."""
+    """The loops as they stand: nothing to compile, and quick enough for small simulations. Policies are asked."""
     monkeypatch.setattr("echelonflow.scheduling.trace_kernels.jit.COMPILED", False)
     spec = importlib.util.spec_from_file_location("plain_column_loops", loops.__file__)
     copy = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "plain_column_loops", copy)
     spec.loader.exec_module(copy)
     monkeypatch.setattr(engine, "loops", copy)
+    runners = kernels.Runners(math.inf)
+    monkeypatch.setattr(kernels, "of_this_process", lambda: runners)
+
+
+@pytest.fixture
+def by_form(plain, monkeypatch):
+    """The same, and decisions are made by the forms of policies, as they stand too."""
+    spec = importlib.util.spec_from_file_location("plain_decision_loops", decision_loops.__file__)
+    copy = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "plain_decision_loops", copy)
+    spec.loader.exec_module(copy)
+    monkeypatch.setattr(engine.loops, "decision_loops", copy)
+    monkeypatch.setattr(engine, "_can_decide", lambda: True)
+
+
+@pytest.fixture
+def compiled():
+    """Everything compiled."""
+    if kernels.warm_up() != "numba":
+        pytest.skip("numba is not installed, or ECHELON_PLAIN is set: nothing is compiled")
 
 
 def both(jobs, network, policy):
@@ -74,6 +94,20 @@ def test_random_jobs_come_out_the_same(seed, plain):
     check_equal(*both(drawn.jobs, drawn.network, "echelonflow"))
 
 
+@pytest.mark.parametrize("policy", ["echelonflow", "fair", "coflow", "aalo"])
+def test_decisions_by_form_come_out_the_same(policy, by_form):
+    drawn = case(7, jobs=2, iterations=1)
+    check_equal(*both(drawn.jobs, drawn.network, policy))
+
+
+def test_one_stops_now_and_then_to_show_progress(by_form, monkeypatch):
+    monkeypatch.setattr(engine.loops, "PAUSE_DECISIONS", 3)
+    shown = []
+    engine.run(tangled(), NETWORK, policies.load("echelonflow"), RunRecord("echelonflow", 0), shown.append)
+    assert len(shown) > 5
+    assert shown == sorted(shown)
+
+
 @pytest.mark.parametrize("policy", policies.names())
 def test_every_policy_comes_out_the_same(policy, plain):
     drawn = case(7, jobs=2, iterations=1)
@@ -81,18 +115,16 @@ def test_every_policy_comes_out_the_same(policy, plain):
 
 
 @pytest.mark.slow  # compiles the loops, where that was not done before
-@pytest.mark.skipif(not can_compile(), reason="numba is not installed, or ECHELON_PLAIN is set: nothing is compiled")
 @pytest.mark.parametrize("policy", VARIANTS)
-def test_compiled_every_form_of_every_policy_comes_out_the_same(policy):
+def test_compiled_every_form_of_every_policy_comes_out_the_same(policy, compiled):
     for seed in range(20, 24):
         drawn = case(seed)
         check_equal(*both(drawn.jobs, drawn.network, policy))
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not can_compile(), reason="numba is not installed, or ECHELON_PLAIN is set: nothing is compiled")
 @pytest.mark.parametrize("seed", range(100, 140))
-def test_compiled_random_jobs_come_out_the_same(seed):
+def test_compiled_random_jobs_come_out_the_same(seed, compiled):
     drawn = case(seed, jobs=random.Random(seed).randint(2, 6), iterations=3)
     check_equal(*both(drawn.jobs, drawn.network, "echelonflow"))
 
