@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from echelonflow.scheduling.decision import Decision
-from echelonflow.scheduling.forms import Form
 
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.dag import Compute, Job
@@ -14,6 +12,8 @@ from echelonflow.model.network import Network
 from echelonflow.records.run_columns import ComputeColumns, ComputeStep, FlowColumns, FlowStep
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import decision_loops, kernels
+from echelonflow.scheduling.decision import Decision
+from echelonflow.scheduling.forms import Form
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import CoflowTable, GroupTable, JobTable, Snapshot
 from simulator.columns import loops, room
