@@ -26,8 +26,8 @@ _WORDS_ROWS = 0.4
 _ROW_IN = 0.34
 _MOST_HEIGHT_IN = 40.0
 _POINTS_PER_LETTER = 5.0
-_MOST_ROWS = 48
-"""Of all panels together: a page of some 18 inches."""
+_MOST_ROWS = 32
+"""Of all panels together: a page of some 13 inches."""
 _FEWEST_HOSTS = 2
 MOST_IN_A_ROW = 60
 """Bars of a host: a row is some 1,100 dots wide, so that each has eighteen where they follow each other."""

@@ -129,6 +129,19 @@ def test_iterations_behind_the_second_are_all_alike(seed):
         assert later_s == pytest.approx([later_s[0]] * len(later_s)), scheduler.name
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_from_end_to_end_an_iteration_takes_what_it_takes_from_backward_pass_to_backward_pass(seed):
+    """What trails behind the backward pass is the same in every iteration: what was measured by either stands."""
+    model, setting, _ = _case(seed)
+    for scheduler in _schedulers(setting):
+        run = simulate_alone(one_of_each(model, scheduler.plan(model, setting), setting, 5))
+        backward_s = run.backward_ends_s
+        assert all(end_s >= before_s for end_s, before_s in zip(run.ends_s, backward_s, strict=True))
+        for skip in (1, 2):
+            between_s = (backward_s[-1] - backward_s[skip - 1]) / (5 - skip)
+            assert run.iteration_s(skip) == pytest.approx(between_s), scheduler.name
+
+
 def test_latency_of_one_transfer_at_a_time_is_the_engine_s():
     """With one flow in flight at each link a decision that comes late costs what a transfer's start does."""
     model, _, _ = _case(3)
