@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from echelonflow.model.dag import Job
+from echelonflow.model.dag import Group, Job, JobDag, Transfer
 from echelonflow.model.faults import Fault
 from echelonflow.model.measured import Measured
-from echelonflow.model.network import Network
+from echelonflow.model.network import Cable, Network
 from echelonflow.records.run_record import RunRecord
-from echelonflow.scheduling import kernels
+from echelonflow.scheduling import kernels, policies
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.state import ITERATION_BITS
+from echelonflow.scheduling.trace_kernels.jit import is_ready
 from simulator.acknowledgements import Acknowledgements
 from simulator.ahead import DecidedAhead
 from simulator.engine import Engine, Replayed
@@ -25,19 +26,30 @@ from simulator.training import TrainingJobs
 
 PATIENCE_STEPS = 40_000
 """Steps of all iterations that the plain event loop gets through in about two seconds. Loading the compiled one takes half
-a second, and compiling it, once after installation, about half a minute."""
+a second."""
+COMPILING_STEPS = 1_000_000
+"""The same in a minute, about which it takes to compile it, once after installation."""
 
 
 class _Patience:
     """How long this process goes on with the plain event loop; nothing but speed depends on it."""
 
-    left_steps = PATIENCE_STEPS
+    steps = 0
+    """That it has had to simulate so far."""
 
 
 def warm_up() -> None:
-    """Simulate in columns from now on where that can be, however small a simulation is; nothing without numba."""
+    """Simulate in columns from now on where that can be, however small a simulation is; nothing without numba.
+
+    All is compiled, or loaded, now: no simulation waits for it.
+    """
     if kernels.warm_up() == "numba":
-        _Patience.left_steps = 0
+        _Patience.steps += COMPILING_STEPS
+        host = Cable("h1", "s1", 1e9), Cable("h2", "s1", 1e9)
+        dag = JobDag(2, (Transfer("t", 0, 1, 1, "t"),), (Group("g", "", ("t",), (0.0,)),))
+        simulate(
+            [Job("j", dag, ("h1", "h2"))], Network("two hosts", ("h1", "h2"), ("s1",), host), policies.load("fair")
+        )
 
 
 def simulate(
@@ -105,5 +117,12 @@ def _in_columns(
     hosts = {host for job in jobs for host in job.placement}
     if len({job.name for job in jobs}) < len(jobs) or not hosts <= network.edge_switch.keys():
         return False
-    _Patience.left_steps -= sum(len(job.dag.steps) * job.iterations for job in jobs)
-    return _Patience.left_steps < 0
+    _Patience.steps += sum(len(job.dag.steps) * job.iterations for job in jobs)
+    return _Patience.steps >= COMPILING_STEPS or (_Patience.steps >= PATIENCE_STEPS and _are_ready())
+
+
+def _are_ready() -> bool:
+    """Whether the compiled loops were compiled before."""
+    from simulator.columns import loops  # which loads the compiler
+
+    return is_ready(loops.events)

@@ -82,11 +82,17 @@ class _Ports:
         last_out, last_into = (self._last.setdefault(end, [-FLOW_QUEUES] * FLOW_QUEUES) for end in (out, into))
         dealt_out, dealt_into = self._dealt.get(out, 0), self._dealt.get(into, 0)
         most = MAX_FLOWS // FLOW_QUEUES
-        own, every = range(job % FLOW_QUEUES, FLOW_QUEUES, self._jobs), range(FLOW_QUEUES)
-        free = [queue for queue in own if used[queue] < most] or [queue for queue in every if used[queue] < most]
-        if not free:
+        own = range(job % FLOW_QUEUES, FLOW_QUEUES, self._jobs)
+        queue, longest_ago = -1, -1
+        for queues in (own, range(FLOW_QUEUES)):
+            for each in queues:
+                ago = min(dealt_out - last_out[each], dealt_into - last_into[each])
+                if ago > longest_ago and used[each] < most:
+                    queue, longest_ago = each, ago
+            if queue >= 0:
+                break
+        else:
             raise InputError(f"host {src} sends more than {MAX_FLOWS} flows per iteration, which need as many ports")
-        queue = max(free, key=lambda queue: min(dealt_out - last_out[queue], dealt_into - last_into[queue]))
         last_out[queue], last_into[queue] = dealt_out, dealt_into
         self._dealt[out], self._dealt[into] = dealt_out + 1, dealt_into + 1
         used[queue] += 1

@@ -232,16 +232,34 @@ def test_answers_that_only_expire_are_told_so(plain):
 def test_what_departs_from_the_ideal_takes_the_plain_loop(more, monkeypatch):
     dag = JobDag(2, (Transfer("t", 0, 1, 1000, "t"),), (Group("g", "x", ("t",), (0.0,)),))
     job = Job(**{"name": "j", "dag": dag, "placement": ("h1", "h2"), **more.pop("job", {})})
-    monkeypatch.setattr(fluid._Patience, "left_steps", 0)
+    monkeypatch.setattr(fluid._Patience, "steps", fluid.COMPILING_STEPS)
     monkeypatch.setattr(fluid.kernels, "can_compile", lambda: True)
     policy, asked = policies.load("echelonflow"), {"realism": Realism(), "faults": (), "measured": None}
     assert fluid._in_columns([Job("j", dag, ("h1", "h2"))], NETWORK, policy, *asked.values())
     assert not fluid._in_columns([job], NETWORK, policy, *{**asked, **more}.values())
 
 
-def test_a_process_begins_with_the_plain_loop(monkeypatch):
-    monkeypatch.setattr(fluid._Patience, "left_steps", 25)
+@pytest.mark.parametrize(
+    ("ready", "columns"), [(True, [False, True, True, True]), (False, [False, False, False, True])]
+)
+def test_a_process_begins_with_the_plain_loop(ready, columns, monkeypatch):
+    monkeypatch.setattr(fluid._Patience, "steps", 0)
+    monkeypatch.setattr(fluid, "PATIENCE_STEPS", 15)
+    monkeypatch.setattr(fluid, "COMPILING_STEPS", 35)
+    monkeypatch.setattr(fluid, "_are_ready", lambda: ready)
     monkeypatch.setattr(fluid.kernels, "can_compile", lambda: True)
     dag = JobDag(1, (Compute("a", 0, 1.0),))
     given = ([Job("j", dag, ("h1",), 10)], NETWORK, policies.load("fair"), Realism(), (), None)
-    assert [fluid._in_columns(*given) for _ in range(4)] == [False, False, True, True]
+    assert [fluid._in_columns(*given) for _ in range(4)] == columns
+
+
+@pytest.mark.slow
+def test_what_was_warmed_up_is_ready(compiled, monkeypatch):
+    monkeypatch.setattr(fluid._Patience, "steps", 0)
+    fluid.warm_up()
+    assert fluid._are_ready()
+    used = []
+    original = engine.run
+    monkeypatch.setattr(engine, "run", lambda *given: used.append(1) or original(*given))
+    fluid.simulate(tangled(), NETWORK, policies.load("fair"))
+    assert used == [1]

@@ -34,6 +34,14 @@ def inner(kernel: Kernel) -> Kernel:
     return compiled
 
 
+def is_ready(kernel: Callable[..., object]) -> bool:
+    """Whether a kernel that is compiled can be called at once: it was called before, or is kept on disk as it is."""
+    if getattr(kernel, "signatures", ()):
+        return True
+    kept = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+    return kept is not None and bool(kept._load_index())  # noqa: SLF001 no public way
+
+
 def kept_with(*modules: ModuleType) -> Callable[[Kernel], Kernel]:
     """What is kept on disk of a kernel is made anew where one of `modules` has changed, of which it calls functions.
 
