@@ -203,6 +203,24 @@ def test_what_cannot_be_kept_on_disk_is_compiled_all_the_same():
     assert kernels.kept_on_disk(made_in_memory["one_more"])(1) == 2
 
 
+@pytest.mark.slow  # compiles
+@needs_numba
+def test_what_is_kept_on_disk_is_made_anew_when_a_file_beside_it_changes(tmp_path):
+    (tmp_path / "outer.py").write_text(
+        "from echelonflow.scheduling.kernels import kept_on_disk\nimport inner\n"
+        "run = kept_on_disk(lambda: inner.number())\n"
+    )
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import outer; print(outer.run(), len(outer.run.stats.cache_hits))"
+    found = []
+    for number in (1, 1, 22):
+        (tmp_path / "inner.py").write_text(f"from numba import njit\n\n\n@njit\ndef number():\n    return {number}\n")
+        if number == 1:
+            os.utime(tmp_path / "inner.py", (1, 1))
+        argv = [sys.executable, "-c", code, str(tmp_path)]
+        found.append(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split())
+    assert found == [["1", "0"], ["1", "1"], ["22", "0"]]  # what it gives, and whether it was kept
+
+
 def test_the_environment_can_forbid_compiling():
     code = "from echelonflow.scheduling import kernels; import sys; print(kernels.warm_up(), 'numba' in sys.modules)"
     environment = {**os.environ, kernels.PLAIN_VARIABLE: "1"}

@@ -240,6 +240,39 @@ def test_with_coflowsims_rules_and_conventions_its_averages_come_out(tmp_path, m
     assert ours["coflow"] < found["sebf"]
 
 
+HANDFUL = """6 10
+1 0 2 0 1 2 2:880 3:250
+2 0 1 2 1 4:190
+3 120 3 0 1 2 3 3:610 4:130 5:430
+4 3000 1 5 2 0:150 1:1800
+5 9000 2 3 4 1 5:330
+6 11000 4 0 1 2 3 2 4:2400 5:1600
+7 12000 1 1 1 5:110
+8 20000 2 2 0 1 3:1280
+9 21000 1 4 3 0:170 1:170 2:45
+10 30800 2 1 3 2 4:700 0:90
+"""
+"""Ten Coflows that meet at six ports, some of which arrive while others go on."""
+# Their completion times in seconds, as CoflowSim (commit b61f209) prints them for SEBF.
+HANDFUL_SEBF_S = (8.912, 1.520, 6.096, 15.600, 2.640, 19.200, 0.880, 10.240, 3.080, 5.600)
+STEP_S = 0.008
+"""CoflowSim's: an end is rounded up to the next one."""
+
+
+def test_with_coflowsims_rules_every_coflow_of_a_handful_ends_when_it_does_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    (tmp_path / "handful.txt").write_text(HANDFUL)
+    network = {"topology": "big-switch", "ports": 6, "rate": "1.048576 Gbit/s", "rate_of": "payload"}
+    policy = "experiments/traces/coflowsim.py(order=sebf)"
+    data = described(tmp_path / "handful.txt", [policy], network, epoch="10.24 s")
+    experiment = schema.check(data, tmp_path / "e.yaml")
+    runner.run(experiment, tmp_path / "out", "fluid", lambda _: None, pictures=False)
+    with (tmp_path / "out" / "coflows.csv").open() as file:
+        found_s = {int(row["coflow"]): float(row["cct_s"]) for row in csv.DictReader(file)}
+    for coflow, expected_s in enumerate(HANDFUL_SEBF_S, 1):
+        assert found_s[coflow] == pytest.approx(expected_s, rel=0.004, abs=STEP_S), coflow
+
+
 def test_shipped_trace_experiments_can_be_read_where_their_trace_is(monkeypatch):
     monkeypatch.chdir(ROOT)
     for path in SHIPPED.parent.glob("*.yaml"):
