@@ -210,7 +210,9 @@ def test_what_is_kept_on_disk_is_made_anew_when_a_file_beside_it_changes(tmp_pat
         "from echelonflow.scheduling.kernels import kept_on_disk\nimport inner\n"
         "run = kept_on_disk(lambda: inner.number())\n"
     )
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import outer; print(outer.run(), len(outer.run.stats.cache_hits))"
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import outer; print(outer.run(), len(outer.run.stats.cache_hits))"
+    )
     found = []
     for number in (1, 1, 22):
         (tmp_path / "inner.py").write_text(f"from numba import njit\n\n\n@njit\ndef number():\n    return {number}\n")

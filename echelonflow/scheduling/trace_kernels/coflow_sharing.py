@@ -16,6 +16,7 @@ from echelonflow.model.arrays import Bools, Floats, Ints
 from echelonflow.scheduling.forms import Form
 from echelonflow.scheduling.trace_kernels import SIMULTANEOUS_S, Ended, TraceFlows
 from echelonflow.scheduling.trace_kernels.jit import inner, jit
+from echelonflow.scheduling.trace_kernels.layout import layout_of
 from echelonflow.scheduling.trace_kernels.max_min import Shares, share_by_weight, shares_for
 from echelonflow.scheduling.trace_kernels.orders import (
     BOTTLENECK,
@@ -100,36 +101,28 @@ def finish_times(form: Form, trace: TraceFlows) -> Ended | None:
         return None
     order = whole._replace(**{name: getattr(whole, name)[sets] for name in _BY_COFLOW})
     first_flow = np.append(trace.first_flow[:-1][sets], trace.first_flow[-1])
-    paths = trace.paths
-    flows, count, links = len(trace.size_bytes), len(sets), len(trace.capacity_Bps)
-    hops = np.diff(paths.start)
-    coflow = np.repeat(np.arange(count), np.diff(first_flow))
     paced = form.serve == "paced"
-    cells, hop_cell = np.unique(np.repeat(coflow, hops) * links + paths.link, return_inverse=True)
     # Pacing goes by id, so flows stay in that order: each Coflow is one bundle there, which counts as open.
-    first_link = np.zeros(flows, np.int64) if paced else paths.link[paths.start[:-1]]
-    bundles, bundle = np.unique(coflow * links + first_link, return_inverse=True)
-    rows = np.argsort(bundle, kind="stable")
-    edges = np.arange(count + 1) * links
-    first_cell, first_bundle = np.searchsorted(cells, edges), np.searchsorted(bundles, edges)
-    first_place = np.searchsorted(bundle[rows], np.arange(len(bundles)))
-    bundle_cell = first_cell[:-1] if paced else np.flatnonzero(np.isin(cells, bundles))
-    finish_s: Floats = np.empty(flows)
+    laid = layout_of(trace, first_flow, keep_order=paced)
+    flows, count = len(trace.size_bytes), len(sets)
+    ended_s: Floats = np.empty(flows)
     events = _run(
-        _Flows(rows, trace.size_bytes.copy(), np.zeros(flows), paths.start, hop_cell),
-        _Bundles(first_place, np.bincount(bundle), bundle_cell),
+        _Flows(np.arange(flows), laid.size_bytes, np.zeros(flows), laid.paths.start, laid.hop_cell),
+        _Bundles(laid.bundle_start, laid.bundle_flows, laid.bundle_cell),
         _Coflows(
-            first_flow, first_bundle, np.diff(first_flow), first_cell, np.zeros(count), np.zeros(count),
+            first_flow, laid.first_bundle, np.diff(first_flow), laid.first_cell, np.zeros(count), np.zeros(count),
             np.zeros(count, np.bool_), np.ones(count, np.bool_), np.zeros((4, count), np.int64),
             np.zeros(count, np.bool_), np.zeros(flows, np.int64), np.zeros(count, np.int64),
         ),
-        _Cells(cells % links, np.zeros(len(cells))),
+        _Cells(laid.cell_link, laid.cell_bytes),
         _Links(trace.capacity_Bps, _SPENT * trace.capacity_Bps, trace.capacity_Bps.copy()),
-        shares_for(int(np.diff(first_cell).max()), int(np.diff(paths.start[first_flow]).max())),
+        shares_for(*laid.most()),
         order,
         paced,
-        finish_s,
+        ended_s,
     )  # fmt: skip
+    finish_s: Floats = np.empty(flows)
+    finish_s[laid.flow] = ended_s
     return finish_s, events
 
 

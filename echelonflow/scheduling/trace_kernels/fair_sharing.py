@@ -13,6 +13,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.path_rows import PathRows
@@ -26,6 +27,7 @@ STRIDE = 16
 """It remembers its state before every so many steps."""
 BLOCK = 64
 """So many paths share what is known of when the first of their flows ends."""
+OPEN, EMPTY = 2**31 - 1, -1
 _SAME = 1e-12
 """Levels that differ by less than this share are one level (rounding)."""
 
@@ -57,6 +59,8 @@ class _Paths(NamedTuple):
     queue_due_bytes: Floats
     """A heap for each path: what it must have served each flow for the entry's flow to end, least first."""
     queue_flow: Ints
+    head_due_bytes: Floats
+    """The first entry of each heap, once more, where it is quickly found."""
     flows: Ints
     served_bytes: Floats
     """What each flow of the path has got up to `since_s`, counted from when the path was last without flows."""
@@ -67,9 +71,8 @@ class _Paths(NamedTuple):
     """When the first flow ends."""
     block_due_s: Floats
     """The least of these in every block of paths."""
-    step: Ints
-    """Step of progressive filling that set the rate, and the event at which it did (0: never)."""
-    event: Ints
+    step: npt.NDArray[np.int32]
+    """Step of progressive filling that set the rate; OPEN where it is still to be set, EMPTY without flows."""
 
 
 class _Filling(NamedTuple):
@@ -105,14 +108,14 @@ def finish_times(form: Form, trace: TraceFlows) -> Ended | None:
             _starts(path_of_flow, count),
             np.empty(flows),
             np.empty(flows, np.int64),
+            np.zeros(count),
             np.zeros(count, np.int64),
             np.zeros(count),
             np.zeros(count),
             np.zeros(count),
             np.full(count, math.inf),
             np.full((count + BLOCK - 1) // BLOCK, math.inf),
-            np.zeros(count, np.int64),
-            np.zeros(count, np.int64),
+            np.full(count, EMPTY, np.int32),
         ),
         filling,
         path_of_flow,
@@ -171,7 +174,7 @@ def _run(
         kept, most = 0, min(steps - 1, (len(filling.left_Bps) - 1) * STRIDE)
         while kept < most and filling.level_Bps[kept] < lowest_Bps * (1 - _SAME):
             kept += 1
-        steps = _fill(network, links, paths, filling, now_s, kept // STRIDE * STRIDE, events)
+        steps = _fill(network, links, paths, filling, now_s, kept // STRIDE * STRIDE)
     return events
 
 
@@ -217,6 +220,8 @@ def _retire(network: _Network, links: _Links, paths: _Paths, now_s: float, finis
             ended += before - left
             lowest_Bps = min(lowest_Bps, level)
             paths.flows[path] = left
+            paths.head_due_bytes[path] = paths.queue_due_bytes[begin]
+            paths.step[path] = OPEN if left > 0 else EMPTY
             paths.served_bytes[path] = served
             paths.since_s[path] = now_s
             paths.level_Bps[path] = 0.0
@@ -238,6 +243,8 @@ def _admit(
         links.flows[network.path_link[hop]] += 1
         links.pull[network.path_link[hop]] += network.weight[path]
     paths.flows[path] += 1
+    paths.head_due_bytes[path] = paths.queue_due_bytes[paths.queue_start[path]]
+    paths.step[path] = OPEN
     paths.served_bytes[path] = served
     paths.since_s[path] = now_s
     paths.level_Bps[path] = 0.0
@@ -245,9 +252,7 @@ def _admit(
 
 
 @inner
-def _fill(
-    network: _Network, links: _Links, paths: _Paths, filling: _Filling, now_s: float, kept: int, event: int
-) -> int:
+def _fill(network: _Network, links: _Links, paths: _Paths, filling: _Filling, now_s: float, kept: int) -> int:
     """Progressive filling from step `kept` on; returns the number of steps."""
     at = kept // STRIDE
     left, settled, settled_pull = (
@@ -256,6 +261,9 @@ def _fill(
         filling.settled_pull[at].copy(),
     )
     heap, full_at = links.heap, links.full_at
+    for path in range(len(paths.step)):
+        if paths.step[path] >= kept:
+            paths.step[path] = OPEN
     length = 0
     for link in range(len(left)):
         if links.flows[link] > settled[link]:
@@ -287,12 +295,11 @@ def _fill(
         filling.level_Bps[step] = level
         for i in range(network.link_start[tightest], network.link_start[tightest + 1]):
             path = network.paths_on[i]
-            flows = paths.flows[path]
-            if flows == 0 or paths.event[path] == event or (paths.event[path] > 0 and paths.step[path] < kept):
+            if paths.step[path] != OPEN:
                 continue
-            paths.event[path] = event
             paths.step[path] = step
             _set_level(network, paths, path, level, now_s)
+            flows = paths.flows[path]
             pull = flows * network.weight[path]
             for hop in range(network.path_start[path], network.path_start[path + 1]):
                 link = network.path_link[hop]
@@ -334,8 +341,7 @@ def _set_level(network: _Network, paths: _Paths, path: int, level_Bps: float, no
         paths.served_bytes[path] += paths.level_Bps[path] * weight * (now_s - paths.since_s[path])
         paths.since_s[path] = now_s
         paths.level_Bps[path] = level_Bps
-        due_bytes = paths.queue_due_bytes[paths.queue_start[path]]
-        paths.due_s[path] = now_s + (due_bytes - paths.served_bytes[path]) / (level_Bps * weight)
+        paths.due_s[path] = now_s + (paths.head_due_bytes[path] - paths.served_bytes[path]) / (level_Bps * weight)
 
 
 @inner

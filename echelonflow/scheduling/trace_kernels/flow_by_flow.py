@@ -25,6 +25,7 @@ from echelonflow.scheduling.trace_kernels.orders import fixed_of_coflow
 _SPENT = 1e-9
 """As in `echelonflow.scheduling.fill`: share of a link's capacity below which what is left on it counts as nothing."""
 _KEY_BITS = 62
+_LAST = np.iinfo(np.int64).max
 
 
 class _Flows(NamedTuple):
@@ -133,8 +134,7 @@ def _run(
         _move(flows, paths, line, next_s - now_s, by_left)
         now_s = next_s
         events += 1
-        _retire(flows, paths, links, line, now_s, finish_s)
-        come = False
+        from_key, come = _retire(flows, paths, links, line, now_s, finish_s), False
         while arrived < len(arrival_s) and arrival_s[arrived] <= now_s:
             come = True
             for flow in range(first_flow[arrived], first_flow[arrived + 1]):
@@ -144,8 +144,10 @@ def _run(
             arrived += 1
         if come:
             _line_up(flows, paths, line)
+        if come or by_left:  # any may have come before any other
+            from_key = 0
         _sort_sending(flows, paths, line)
-        ends_s = now_s + _serve(flows, paths, links, line)
+        ends_s = now_s + _serve(flows, paths, links, line, from_key)
     return events
 
 
@@ -171,10 +173,10 @@ def _move(flows: _Flows, paths: _Paths, line: _Line, elapsed_s: float, by_left: 
 
 
 @inner
-def _retire(flows: _Flows, paths: _Paths, links: _Links, line: _Line, now_s: float, finish_s: Floats) -> None:
-    """End the flows that have run empty; the next ones of their paths come into the line."""
+def _retire(flows: _Flows, paths: _Paths, links: _Links, line: _Line, now_s: float, finish_s: Floats) -> int:
+    """End the flows that have run empty; the next ones of their paths come into the line. Returns the least key."""
     tolerance_s = max(SIMULTANEOUS_S, 1e-15 * now_s)
-    kept = 0
+    kept, least = 0, _LAST
     for i in range(line.length[1]):
         path = line.sending[i]
         flow = _head(paths, path)
@@ -183,6 +185,7 @@ def _retire(flows: _Flows, paths: _Paths, links: _Links, line: _Line, now_s: flo
             kept += 1
             continue
         finish_s[flow] = now_s
+        least = min(least, flows.key[flow])
         _pop(flows, paths, path)
         if paths.flows[path] > 0:
             _wait(flows, paths, line, path)
@@ -190,6 +193,7 @@ def _retire(flows: _Flows, paths: _Paths, links: _Links, line: _Line, now_s: flo
             links.begins[paths.link[paths.start[path]]] -= 1
             links.ends[paths.link[paths.start[path + 1] - 1]] -= 1
     line.length[1] = kept
+    return least
 
 
 @inner
@@ -238,8 +242,11 @@ def _sort_sending(flows: _Flows, paths: _Paths, line: _Line) -> None:
 
 
 @inner
-def _serve(flows: _Flows, paths: _Paths, links: _Links, line: _Line) -> float:
-    """Give heads their rates in order; returns how long until the first flow ends."""
+def _serve(flows: _Flows, paths: _Paths, links: _Links, line: _Line, from_key: int) -> float:
+    """Give heads their rates in order; returns how long until the first flow ends.
+
+    Before `from_key` nobody has come or gone, so who waited there waits still.
+    """
     left, spent = links.left_Bps, links.is_spent
     left[:] = links.capacity_Bps
     spent[:] = False
@@ -248,9 +255,10 @@ def _serve(flows: _Flows, paths: _Paths, links: _Links, line: _Line) -> float:
         begins += links.begins[link] > 0
         ends += links.ends[link] > 0
     waiting, were = line.length[0], line.length[1]
-    at, sends, nexts, taken, stopped, shortest_s = 0, 0, 0, 0, 0, math.inf
+    at = np.searchsorted(line.key[:waiting], from_key)
+    sends, nexts, taken, stopped, shortest_s = 0, 0, 0, 0, math.inf
     while begins > 0 and ends > 0 and (at < waiting or sends < were):
-        key = flows.key[_head(paths, line.sending[sends])] if sends < were else np.iinfo(np.int64).max
+        key = flows.key[_head(paths, line.sending[sends])] if sends < were else _LAST
         path = -1
         while at < waiting and line.key[at] < key:
             head = line.path[at]

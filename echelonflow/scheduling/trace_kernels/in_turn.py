@@ -22,6 +22,7 @@ from echelonflow.scheduling.forms import Form
 from echelonflow.scheduling.trace_kernels import SIMULTANEOUS_S, Ended, TraceFlows
 from echelonflow.scheduling.trace_kernels.bssi import Demand, demand_of, set_places
 from echelonflow.scheduling.trace_kernels.jit import inner, jit
+from echelonflow.scheduling.trace_kernels.layout import Layout, layout_of
 from echelonflow.scheduling.trace_kernels.max_min import Shares, share_out, shares_for
 from echelonflow.scheduling.trace_kernels.orders import (
     BOTTLENECK,
@@ -129,45 +130,40 @@ def finish_times(form: Form, trace: TraceFlows) -> Ended | None:
     lanes = len(form.limits_bytes) + 1
     queues = form.serve == "queues"
     flows, coflows, links = len(trace.size_bytes), len(trace.arrival_s), len(trace.capacity_Bps)
-    hops = np.diff(trace.paths.start)
-    coflow = np.repeat(np.arange(coflows), np.diff(trace.first_flow))
-    first_link = trace.paths.link[trace.paths.start[:-1]]
-    bundles, bundle = np.unique(coflow * links + first_link, return_inverse=True)
-    cells, hop_cell = np.unique(np.repeat(coflow, hops) * links + trace.paths.link, return_inverse=True)
-    rows = np.argsort(bundle, kind="stable")
-    place: Ints = np.empty(flows, np.int64)
-    place[rows] = np.arange(flows)
-    edges = np.arange(coflows + 1) * links
-    first_row = np.searchsorted(bundle[rows], np.arange(len(bundles))).astype(np.int64)
-    first_cell = np.searchsorted(cells, edges)
-    words = (links + _WORD - 1) // _WORD
-    bits = np.zeros(coflows * words, np.uint64)
-    np.bitwise_or.at(bits, cells // links * words + cells % links // _WORD, np.uint64(1) << (cells % links % _WORD).astype(np.uint64))  # fmt: skip
-    whole = trace.capacity_Bps
-    finish_s: Floats = np.empty(flows)
-    volume = np.bincount(hop_cell, weights=np.repeat(trace.size_bytes, hops), minlength=len(cells))
-    sizes = np.add.reduceat(trace.size_bytes, trace.first_flow[:-1])
-    most_cells = int(np.diff(first_cell).max())
+    laid = layout_of(trace, trace.first_flow)
+    cells, words = len(laid.cell_link), (links + _WORD - 1) // _WORD
+    sizes = np.add.reduceat(trace.size_bytes, trace.first_flow[:-1]).astype(np.float64)
+    whole, ended_s = trace.capacity_Bps, np.empty(flows)
     events = _run(
-        _Flows(rows, place, bundle, trace.size_bytes.copy(), trace.paths.start, hop_cell),
-        _Bundles(first_row, np.bincount(bundle), np.flatnonzero(np.isin(cells, bundles))),
+        _Flows(np.arange(flows), np.arange(flows), laid.bundle, laid.size_bytes, laid.paths.start, laid.hop_cell),
+        _Bundles(laid.bundle_start, laid.bundle_flows, laid.bundle_cell),
         _Coflows(
-            trace.first_flow, np.searchsorted(bundles, edges), first_cell, np.diff(trace.first_flow),
-            trace.arrival_s.copy(), np.full(coflows, math.inf), sizes.astype(np.float64), sizes.astype(np.float64),
-            np.zeros(coflows, np.int64), bits.view(np.int64), np.zeros(coflows, np.bool_),
-            np.zeros((4, coflows), np.int64),
+            trace.first_flow, laid.first_bundle, laid.first_cell, np.diff(trace.first_flow),
+            trace.arrival_s.copy(), np.full(coflows, math.inf), sizes, sizes.copy(), np.zeros(coflows, np.int64),
+            _sets_of_links(laid, words), np.zeros(coflows, np.bool_), np.zeros((4, coflows), np.int64),
         ),
-        _Cells(cells % links, np.bincount(hop_cell), volume.astype(np.float64)),
-        _round(flows, coflows, len(cells), lanes * links, lanes * words),
-        _round(flows if queues else 1, coflows, len(cells), links, words),
+        _Cells(laid.cell_link, np.bincount(laid.hop_cell), laid.cell_bytes),
+        _round(flows, coflows, cells, lanes * links, lanes * words),
+        _round(flows if queues else 1, coflows, cells, links, words),
         _Links(whole, _SPENT * whole, np.zeros(lanes * links, np.int64), np.tile(whole, lanes)),
         order,
-        demand_of(trace.coflow_id, trace.weight, len(cells), links),
-        shares_for(most_cells, int(np.diff(trace.paths.start[trace.first_flow]).max())),
+        demand_of(trace.coflow_id, trace.weight, cells, links),
+        shares_for(*laid.most()),
         queues,
-        finish_s,
+        ended_s,
     )  # fmt: skip
+    finish_s: Floats = np.empty(flows)
+    finish_s[laid.flow] = ended_s
     return finish_s, events
+
+
+def _sets_of_links(laid: Layout, words: int) -> Ints:
+    """The links of each Coflow as bits."""
+    coflow = np.repeat(np.arange(len(laid.first_cell) - 1), np.diff(laid.first_cell))
+    bits = np.zeros((len(laid.first_cell) - 1) * words, np.uint64)
+    bit = np.uint64(1) << (laid.cell_link % _WORD).astype(np.uint64)
+    np.bitwise_or.at(bits, coflow * words + laid.cell_link // _WORD, bit)
+    return bits.view(np.int64)
 
 
 def _round(rows: int, coflows: int, cells: int, links: int, words: int) -> _Round:
