@@ -128,23 +128,22 @@ def compiled(kernel: Kernel) -> Loop:
     return cast("Loop", kept_on_disk(kernel.loop, signature))
 
 
-def kept_on_disk(function: Callable[..., Any], *signature: Any, error_model: str = "python") -> Any:
+def kept_on_disk(function: Callable[..., Any], *signature: Any) -> Any:
     """The function compiled by numba, for `signature` now or at its first call, and kept for the next process.
 
     It is kept beside its source, or in the user's cache folder where that may not be written (an installation for all
-    users, a clone that root has run). Where neither may be written it is compiled for this process alone. `error_model`
-    "numpy" has divisions by zero give no number, and compiles faster.
+    users, a clone that root has run). Where neither may be written it is compiled for this process alone.
     """
     from numba import njit
 
     with contextlib.suppress(RuntimeError):  # neither the package's folder nor the user's cache can be written
-        kept = njit(cache=True, error_model=error_model)(function)
+        kept = njit(cache=True)(function)
         _renewed_with(kept, _sources(Path(function.__code__.co_filename).parent))
         if signature:
             kept.compile(signature[0])
             kept.disable_compile()
         return kept
-    return njit(*signature, error_model=error_model)(function)
+    return njit(*signature)(function)
 
 
 def _renewed_with(kept: Any, sources: Hashable) -> None:

@@ -20,7 +20,7 @@ def jit(kernel: Kernel) -> Kernel:
     """`kernel`, compiled when it is first called and kept on disk."""
     if not COMPILED:
         return kernel
-    compiled: Kernel = kept_on_disk(kernel, error_model="numpy")
+    compiled: Kernel = kept_on_disk(kernel)
     return compiled
 
 
@@ -30,7 +30,7 @@ def inner(kernel: Kernel) -> Kernel:
         return kernel
     from numba import njit
 
-    compiled: Kernel = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")(kernel)
+    compiled: Kernel = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(kernel)
     return compiled
 
 
