@@ -108,7 +108,7 @@ def _draw(ax: Any, panel: _Panel, rows: Sequence[tuple[str, str]], span_s: tuple
     _mark_faults(ax, run)
     end_s = part.finish_s - part.start_s
     ax.axvline(end_s, color=style.BLACK, linewidth=1.0, linestyle=(0, (4, 2)))
-    ax.set_title(f"{run.title}: iteration takes {end_s:.3f} s")
+    ax.set_title(f"{run.title}: iteration takes {style.seconds(end_s)} s")
     ax.set_yticks(range(len(rows)), [f"{host} {what}" for host, what in rows])
     ax.set_ylim(len(rows) - 0.5, -0.5 - (_WORDS_ROWS if run.faults else 0.0))
     ax.set_xlim(first_s, first_s + longest_s * 1.02)

@@ -143,7 +143,9 @@ def _times_panel(ax: Any, results: Sequence[PolicyResult], name: str) -> None:
             ax.plot(predicted, y, "D", color=style.VERMILION, markersize=5, markeredgecolor="white", zorder=3)
             reach = max(reach, predicted)
         if found is not None:
-            ax.annotate(f"{found.median:.3f}", (reach, y), (6, 0), textcoords="offset points", va="center", fontsize=8)
+            ax.annotate(
+                style.seconds(found.median), (reach, y), (6, 0), textcoords="offset points", va="center", fontsize=8
+            )
     ax.margins(x=0.22)
     ax.set_xlim(left=min(0.0, ax.get_xlim()[0] if ax.get_xlim()[0] < 0 else 0.0))
     ax.grid(visible=False, axis="y")

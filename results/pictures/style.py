@@ -68,6 +68,11 @@ class _Powers(LogFormatterSciNotation):
         return _POWER.sub(lambda power: "10" + power[1].translate(_RAISED), inside)
 
 
+def seconds(value_s: float) -> str:
+    """Seconds for a label: three decimals, and three digits of what is too short for them."""
+    return f"{value_s:.3f}" if value_s == 0 or abs(value_s) >= 0.1 else f"{value_s:.3g}"
+
+
 MOST_POINTS = 2_000
 """Of a curve: a page is about as many dots wide."""
 

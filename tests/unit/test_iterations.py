@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from echelon.experiment import schema
+from echelon.running import runner
 from echelonflow.model import topologies
 from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer, iteration_times_without_network
 from echelonflow.model.iterations import durations_s, ends_s, mean_duration_s
@@ -16,6 +18,7 @@ from results.analysis.rows import iteration_rows, run_rows
 from results.analysis.statistics import estimate
 from results.analysis.summary import PolicyResult, RunResult, policy_results
 from simulator.fluid import simulate
+from traffic.workloads import formats
 
 SENT_BYTES = 125_000_000
 SENT_S = SENT_BYTES * 8 / 1e9 * 1514 / 1460
@@ -105,3 +108,23 @@ def test_iterations_that_took_no_time_are_nobodys_mistake():
     assert [result.iteration_difference for result in results] == [None, None]
     measured = PolicyResult("fair", "j", 1, 1, estimate([2.0]), None, None, figures_of(1.0), None)
     assert measured.iteration_difference == 1.0
+
+
+@pytest.mark.parametrize("seconds", [None, 0.0])
+def test_a_job_that_computes_nothing_is_run_and_reported(tmp_path, seconds):
+    """No computation at all, or one that takes no time before everything is sent."""
+    computes = () if seconds is None else (Compute("c0", 0, seconds), Compute("c1", 1, seconds))
+    formats.write_job(job(*computes).dag, tmp_path / "job.json")
+    given = {
+        "name": "sends",
+        "network": {"topology": "single-switch", "hosts": 2, "rate": "1 Gbit/s"},
+        "jobs": [{"name": "j", "iterations": 1, "import": {"format": "job", "files": ["job.json"]}}],
+        "policies": ["fair", "srpt"],
+    }
+    experiment = schema.check(given, tmp_path / "e.yaml")
+    code, summary = runner.run(experiment, tmp_path / "out", "fluid", lambda _: None)
+    assert (code, summary.valid) == (0, True)
+    assert [result.iteration_s.median for result in summary.results] == pytest.approx([SENT_S] * 2)
+    assert [result.exposed_s.median for result in summary.results] == pytest.approx([SENT_S] * 2)
+    assert [result.speedup for result in summary.results] == [1.0, 1.0]
+    assert {path.name for path in (tmp_path / "out" / "figures").iterdir()} >= {"gantt.png", "times.png"}

@@ -91,6 +91,13 @@ def test_a_timeline_of_a_part_says_so_and_one_of_the_whole_does_not(runs, tmp_pa
         assert {(event["pid"], event["tid"]) for event in spans} <= named
 
 
+@pytest.mark.parametrize(
+    ("value_s", "text"), [(8.5, "8.500"), (0.0, "0.000"), (0.1, "0.100"), (1.304e-4, "0.00013"), (-2.5e-7, "-2.5e-07")]
+)
+def test_labels_of_short_times_are_not_nought(value_s, text):
+    assert style.seconds(value_s) == text
+
+
 def test_a_curve_of_many_values_keeps_its_ends():
     values = list(range(10 * style.MOST_POINTS))
     whole, part = style.distribution(values), style.distribution(values, whole=False)
