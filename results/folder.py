@@ -9,6 +9,7 @@ from pathlib import Path
 
 from echelonflow.errors import InputError
 from echelonflow.files import writing
+from echelonflow.model.dag import Job
 from echelonflow.records.run_record import RunRecord
 from results.analysis.analysed_run import AnalysedRun, emulated_runs, simulated_runs
 from results.analysis.coflows import coflow_results, judge_trace, load_trace_runs, write_coflows
@@ -17,6 +18,7 @@ from results.analysis.context import Context, open_folder
 from results.analysis.figures import job_figures
 from results.analysis.paired import Comparison, compare
 from results.analysis.rows import FlowRow, GroupRow, IterationRow
+from results.analysis.sample import beyond_reading
 from results.analysis.shown import Pictures, ShownRun
 from results.analysis.summary import RunResult, Summary, lacking, policy_results, write_summary
 from results.analysis.verdict import judge_completeness
@@ -26,15 +28,22 @@ from results.report.timeline import write_timeline
 __all__ = ["Reading", "Summary", "analyse", "read"]
 
 
-def analyse(root: Path, predictions: Mapping[str, RunRecord] | None = None, *, pictures: Pictures = "few") -> Summary:
+def analyse(
+    root: Path,
+    predictions: Mapping[str, RunRecord] | None = None,
+    *,
+    pictures: Pictures = "few",
+    jobs: Sequence[Job] | None = None,
+) -> Summary:
     """Analyse the run folder `root` and write all that is derived from its raw records.
 
     `predictions` are fluid runs by policy; they are kept in prediction.json, which is read where none are given.
-    `pictures` says what is drawn; nothing for who needs the numbers only. Doing it again gives the same. Raises
+    `pictures` says what is drawn; nothing for who needs the numbers only. `jobs` are those of the manifest, where they
+    are at hand: large ones take long to be made again. Doing it again gives the same. Raises
     InputError where `root` is not a run folder. What it holds and cannot be read, and a run that failed or is
     incomplete, are no errors but a verdict.
     """
-    folder = open_folder(root, predictions)
+    folder = open_folder(root, predictions, jobs)
     if folder.manifest.trace is None:
         return _read(folder).write(pictures=pictures)
     _remove_pictures(root)
@@ -210,10 +219,10 @@ def _draw(folder: Context, shown: Sequence[ShownRun], summary: Summary, *, whole
     from results.pictures.gantt import draw_gantt
     from results.pictures.plots import draw_tardiness, draw_throughput, draw_times
 
-    figures = folder.root / "figures"
+    figures, vector = folder.root / "figures", whole or not beyond_reading(shown)
     figures.mkdir(exist_ok=True)
     draw_gantt(figures / "gantt.png", shown, whole=whole)
-    draw_times(figures / "times.png", summary, whole=whole)
+    draw_times(figures / "times.png", summary, whole=whole, vector=vector)
     draw_budgets(figures / "budget.png", summary)
-    draw_tardiness(figures / "tardiness.png", shown, folder.jobs, whole=whole)
+    draw_tardiness(figures / "tardiness.png", shown, folder.jobs, whole=whole, vector=vector)
     draw_throughput(figures / "throughput.png", shown)

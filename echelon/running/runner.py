@@ -131,7 +131,7 @@ class _Order:
         with place.opened(self.root, again=self.begun is not None) as folder:
             self._note_end(folder, self._simulate(folder))
             self.report(Analysing())
-            summary = analyse(folder.root, pictures=self.pictures)
+            summary = analyse(folder.root, pictures=self.pictures, jobs=experiment.jobs)
             return exit_code(folder.root, summary), summary
 
     def _begin(self, folder: RunFolder, machine: dict[str, Any]) -> None:

@@ -93,8 +93,10 @@ class Context:
         return name.startswith((f"raw/{run_label}/", f"pcap/{run_label}-"))
 
 
-def open_folder(root: Path, predictions: Mapping[str, RunRecord] | None = None) -> Context:
-    """What the runs in `root` share; `predictions` are kept there, in place of what was.
+def open_folder(
+    root: Path, predictions: Mapping[str, RunRecord] | None = None, given: Sequence[Job] | None = None
+) -> Context:
+    """What the runs in `root` share; `predictions` are kept there, in place of what was. `given` are the manifest's jobs.
 
     InputError where the manifest cannot be read: without it nothing says what the rest is. So, too, where there are links.
     """
@@ -102,7 +104,7 @@ def open_folder(root: Path, predictions: Mapping[str, RunRecord] | None = None) 
     files = RunFolder(root)
     manifest = read_manifest(files.manifest)
     try:
-        jobs = tuple(placed.job() for placed in manifest.jobs)
+        jobs = tuple(placed.job() for placed in manifest.jobs) if given is None else tuple(given)
         check_size(jobs)
         _check(manifest)
         Limits.with_changes(manifest.limits)

@@ -17,6 +17,14 @@ from echelonflow.records.run_columns import ComputeColumns, FlowColumns
 from echelonflow.records.run_record import ComputeRecord, FlowRecord, RunRecord
 from results.analysis.shown import ShownRun, Window
 
+MOST_STEPS = 10_000
+"""Of all shown runs together: nobody reads more step by step, or enlarges pictures of them."""
+
+
+def beyond_reading(runs: Sequence[ShownRun]) -> bool:
+    """Whether `runs` have more than `MOST_STEPS` in all."""
+    return sum(len(run.record.computes) + len(run.record.flows) for run in runs) > MOST_STEPS
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:

@@ -49,7 +49,9 @@ def draw_throughput(path: Path, runs: Sequence[ShownRun]) -> bool:
     return True
 
 
-def draw_tardiness(path: Path, runs: Sequence[ShownRun], jobs: Sequence[Job], *, whole: bool = True) -> bool:
+def draw_tardiness(
+    path: Path, runs: Sequence[ShownRun], jobs: Sequence[Job], *, whole: bool = True, vector: bool = True
+) -> bool:
     """Tardiness of the shown iteration's flows, by name or (many flows) as a distribution; False if there is none.
 
     Unless the `whole` is to be drawn, a distribution has no more steps than can be seen.
@@ -62,7 +64,7 @@ def draw_tardiness(path: Path, runs: Sequence[ShownRun], jobs: Sequence[Job], *,
     several = len(jobs) > 1
     names = [f"{job}/{flow}" if several else flow for job, flow in order]
     crowded = len(order) <= MOST_FLOWS_BY_NAME and sum(map(len, names)) > 80
-    with style.picture(path, 3.4 + (0.075 * max(map(len, names)) if crowded else 0)) as figure:
+    with style.picture(path, 3.4 + (0.075 * max(map(len, names)) if crowded else 0), vector=vector) as figure:
         ax = figure.subplots()
         for i, (policy, late) in enumerate(found):
             look: dict[str, Any] = {"color": style.PALETTE[i % len(style.PALETTE)], "label": policy}
@@ -90,7 +92,7 @@ def draw_tardiness(path: Path, runs: Sequence[ShownRun], jobs: Sequence[Job], *,
     return True
 
 
-def draw_times(path: Path, summary: Summary, *, whole: bool = True) -> bool:
+def draw_times(path: Path, summary: Summary, *, whole: bool = True, vector: bool = True) -> bool:
     """Iteration time, exposed communication and tardiness per policy, with intervals and predictions.
 
     Unless the `whole` is to be drawn, the first `MOST_JOBS` jobs are, and the picture says so.
@@ -105,7 +107,7 @@ def draw_times(path: Path, summary: Summary, *, whole: bool = True) -> bool:
         ("tardiness_s", "tardiness (s)"),
     )
     policies = len({result.policy for result in summary.results})
-    with style.picture(path, (0.42 * policies + 0.75) * len(jobs) + 0.6) as figure:
+    with style.picture(path, (0.42 * policies + 0.75) * len(jobs) + 0.6, vector=vector) as figure:
         grid = figure.subplots(len(jobs), len(what), sharey="row", squeeze=False)
         for line, job in zip(grid, jobs, strict=True):
             results = [result for result in summary.results if result.job == job]

@@ -15,12 +15,10 @@ import msgspec
 from echelonflow.files import writing
 from echelonflow.records.run_record import ComputeRecord, DecisionRecord, FlowRecord
 from results.analysis.lanes import lanes
-from results.analysis.sample import Bounds, sampled
+from results.analysis.sample import MOST_STEPS, Bounds, beyond_reading, sampled
 from results.analysis.shown import ShownRun
 
 _DECISIONS = "decisions"
-MOST_STEPS = 10_000
-"""Of all runs together; a trace of more is a sample: nobody reads it step by step."""
 _SAMPLED_HOSTS = 64
 
 
@@ -31,7 +29,7 @@ def write_timeline(path: Path, runs: Sequence[ShownRun], *, whole: bool = False)
     part. Names in the trace say so.
     """
     parts: list[_Part] = [(run, run.record.computes, run.record.flows, run.record.decisions, "") for run in runs]
-    if not whole and sum(len(run.record.computes) + len(run.record.flows) for run in runs) > MOST_STEPS:
+    if not whole and beyond_reading(runs):
         parts = _sampled(runs)
     first_process = 1
     with writing(path) as file:

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from echelonflow.model import topologies
 from echelonflow.model.dag import Job
 from echelonflow.scheduling import policies
+from results.analysis import sample
 from results.analysis.sample import Bounds, sampled
 from results.analysis.shown import ShownRun
 from results.pictures import gantt, style
@@ -40,28 +41,28 @@ def runs(request):
 
 def test_all_is_shown_where_it_can_be_read(runs):
     for bounds in (None, Bounds(HOSTS, 10_000)):
-        sample = sampled(runs, bounds)
-        assert (sample.hosts, sample.until_s, sample.words) == (tuple(NETWORK.hosts), math.inf, "")
+        shown = sampled(runs, bounds)
+        assert (shown.hosts, shown.until_s, shown.words) == (tuple(NETWORK.hosts), math.inf, "")
         for run in runs:
-            assert sample.computes(run) == [c for c in run.record.computes if c.iteration == 1]
-            assert sample.flows(run) == [f for f in run.record.flows if f.iteration == 1]
+            assert shown.computes(run) == [c for c in run.record.computes if c.iteration == 1]
+            assert shown.flows(run) == [f for f in run.record.flows if f.iteration == 1]
 
 
 def test_hosts_are_spread_and_rows_are_cut_where_they_get_too_full(runs):
-    sample = sampled(runs, Bounds(4, 6))
-    assert sample.hosts == ("h1", "h3", "h5", "h7")
-    assert sample.words == f"4 of 8 hosts and the first {sample.until_s:.3g} s of {sample.longest_s:.3g} s"
+    part = sampled(runs, Bounds(4, 6))
+    assert part.hosts == ("h1", "h3", "h5", "h7")
+    assert part.words == f"4 of 8 hosts and the first {part.until_s:.3g} s of {part.longest_s:.3g} s"
     for run in runs:
-        flows, computes = sample.flows(run), sample.computes(run)
+        flows, computes = part.flows(run), part.computes(run)
         assert flows, computes
-        assert {f.src_host for f in flows} | {c.host for c in computes} <= set(sample.hosts)
-        most = max(sum(f.src_host == host for f in flows) for host in sample.hosts)
+        assert {f.src_host for f in flows} | {c.host for c in computes} <= set(part.hosts)
+        most = max(sum(f.src_host == host for f in flows) for host in part.hosts)
         assert most <= 6
-        latest_s = run.window.start_s + sample.until_s
-        left_out = [f for f in run.record.flows if f.iteration == 1 and f.src_host in sample.hosts and f not in flows]
+        latest_s = run.window.start_s + part.until_s
+        left_out = [f for f in run.record.flows if f.iteration == 1 and f.src_host in part.hosts and f not in flows]
         assert all(f.release_s >= latest_s for f in left_out)
-    shown = max(sum(f.src_host == host for f in sample.flows(run)) for run in runs for host in sample.hosts)
-    assert shown >= 1
+    most = max(sum(f.src_host == host for f in part.flows(run)) for run in runs for host in part.hosts)
+    assert most >= 1
 
 
 def test_a_picture_of_a_part_says_so_and_one_of_the_whole_does_not(runs, tmp_path, monkeypatch):
@@ -78,6 +79,7 @@ def test_a_picture_of_a_part_says_so_and_one_of_the_whole_does_not(runs, tmp_pat
 
 def test_a_timeline_of_a_part_says_so_and_one_of_the_whole_does_not(runs, tmp_path, monkeypatch):
     monkeypatch.setattr(timeline, "MOST_STEPS", 256)
+    monkeypatch.setattr(sample, "MOST_STEPS", 256)
     path = tmp_path / "timeline.json"
     steps = sum(len(run.record.computes) + len(run.record.flows) for run in runs)
     for whole, most in ((False, 256), (True, steps)):
