@@ -89,7 +89,8 @@ def _decide(tables: Tables, seen: Seen, capacity_Bps: Floats, form: decision_loo
     """What `echelonflow.scheduling.decision` would answer to what is seen."""
     counts = tables.counts
     flows, groups, coflows, jobs = counts[t.FLOWS], counts[t.GROUPS_SEEN], counts[t.COFLOWS_SEEN], counts[t.JOBS_SEEN]
-    rates_Bps, _, until_s = decision_loops.decide(
+    rates_Bps, rank, until_s = decision_loops.decide_after(
+        _order_before(tables.rows[t.PLACE, :flows]),
         form,
         _NONE_GIVEN,
         tables.times[t.NOW_S],
@@ -110,8 +111,43 @@ def _decide(tables: Tables, seen: Seen, capacity_Bps: Floats, form: decision_loo
         ),
         decision_loops.Jobs(seen.job_ids[:jobs], seen.job_floats[1, :jobs]),
     )  # fmt: skip
+    tables.rows[t.PLACE, :flows] = rank
     tables.row_floats[t.RATE_BPS, :flows] = rates_Bps
     tables.times[t.EXPIRES_S] = until_s
+
+
+@inner
+def _order_before(place: Ints) -> Ints:
+    """Rows in order of their last places; those that have none yet after their neighbours."""
+    rows, places = len(place), 0
+    for each in place:
+        places = max(places, each + 1)
+    start = np.zeros(places + 1, np.int64)
+    for each in place:
+        start[each + 1] += each >= 0
+    for i in range(places):
+        start[i + 1] += start[i]
+    order, found = np.empty(rows, np.int64), np.empty(rows, np.int64)
+    for row in range(rows):
+        if place[row] >= 0:
+            order[start[place[row]]] = row
+            start[place[row]] += 1
+    at, row = 0, 0
+    while row < rows and place[row] < 0:
+        found[at] = row
+        at += 1
+        row += 1
+    old = start[places - 1] if places > 0 else 0
+    for i in range(old):
+        row = order[i]
+        found[at] = row
+        at += 1
+        row += 1
+        while row < rows and place[row] < 0:
+            found[at] = row
+            at += 1
+            row += 1
+    return found
 
 
 # Flows and time
@@ -467,6 +503,7 @@ def _release(plan: Plan, tables: Tables, job: int, iteration: int, flow: int, in
     come[t.RUN, new] = run
     come[t.COFLOW, new] = coflow
     come[t.HANDLE, new] = counts[t.HANDLES]
+    come[t.PLACE, new] = -1
     counts[t.HANDLES] += 1
     counts[t.COME] += 1
 

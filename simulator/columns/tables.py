@@ -73,9 +73,10 @@ HEAD_S, EARLIEST_S, WORST_S = range(3)
 ARRIVAL_S, FINISHED_BYTES = range(2)
 """Of a Coflow: release of its first flow, bytes of those that have ended."""
 
-FLOW_ID, DECLARED, INSTANCE, JOB, RUN, COFLOW, HANDLE = range(7)
-"""Of a flow in flight. A handle is larger for flows released later."""
-FLOW_NUMBERS = 7
+FLOW_ID, DECLARED, INSTANCE, JOB, RUN, COFLOW, HANDLE, PLACE = range(8)
+"""Of a flow in flight. A handle is larger for flows released later. Its place is that in the last order, -1 before the
+first one."""
+FLOW_NUMBERS = 8
 SIZE_BYTES, LEFT_BYTES, RATE_BPS, START_S, RELEASE_S, SENT_BYTES = range(6)
 FLOW_FLOATS = 6
 
