@@ -51,7 +51,8 @@ def kept_with(*modules: ModuleType) -> Callable[[Kernel], Kernel]:
     def stamped(kernel: Kernel) -> Kernel:
         kept = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
         if kept is not None:
-            texts = [Path(module.__file__ or "").read_bytes() for module in modules]
+            files = [__file__, *(module.__file__ or "" for module in modules)]  # how things are compiled is said here
+            texts = [Path(file).read_bytes() for file in files]
             stamp = (kept._source_stamp, hashlib.sha256(b"\0".join(texts)).hexdigest())  # noqa: SLF001 no public way
             kept._source_stamp = stamp  # noqa: SLF001
         return kernel
