@@ -17,6 +17,7 @@ from echelon.experiment import schema
 from echelon.running import runner, simulated
 from echelonflow.errors import InputError
 from echelonflow.model import topologies
+from echelonflow.scheduling.kernels import can_compile
 from results.analysis.coflows import coflow_results, load_trace_runs
 from results.folder import analyse
 from results.report.table import summary_table
@@ -271,6 +272,25 @@ def test_with_coflowsims_rules_every_coflow_of_a_handful_ends_when_it_does_there
         found_s = {int(row["coflow"]): float(row["cct_s"]) for row in csv.DictReader(file)}
     for coflow, expected_s in enumerate(HANDFUL_SEBF_S, 1):
         assert found_s[coflow] == pytest.approx(expected_s, rel=0.004, abs=STEP_S), coflow
+
+
+FACEBOOK = ROOT.parent / "shared" / "data" / "coflow-benchmark"
+
+
+@pytest.mark.slow  # the whole trace, twice
+@pytest.mark.skipif(not FACEBOOK.is_dir(), reason="the Facebook trace is not there")
+@pytest.mark.skipif(not can_compile(), reason="numba is not installed, or ECHELON_PLAIN is set: it would take hours")
+def test_the_table_of_the_whole_facebook_trace_is_what_a_run_gives(tmp_path, monkeypatch):
+    monkeypatch.setenv("COFLOW_BENCHMARK", str(FACEBOOK))
+    _, summary = runner.run(
+        schema.load(SHIPPED.with_name("facebook.yaml")), tmp_path / "out", "fluid", lambda _: None, pictures=False
+    )
+    page = (ROOT / "docs" / "traces.md").read_text().partition("## The whole Facebook trace")[2]
+    for result, name in zip(summary.coflows, ("fair", "coflow (SEBF, MADD)"), strict=True):
+        row = next(line for line in page.splitlines() if line.startswith(f"| {name} |"))
+        told = [float(cell.replace(",", "")) for cell in row.split("|")[2:-1]]
+        found = [result.average_s, result.median_s, result.p95_s, result.p99_s, *(k.average_s for k in result.kinds)]
+        assert found == pytest.approx(told, rel=0.006), name
 
 
 def test_shipped_trace_experiments_can_be_read_where_their_trace_is(monkeypatch):
