@@ -454,14 +454,13 @@ def _demands(
 
 def _bssi(
     start: IntRow, link_of: IntRow, need_s: FloatRow, weight: FloatRow, place: Written, left: Written, price: Written,
-    load_s: Written, key: Written, heap: Written, begin: Written, end: Written, waiting: Written, coflow_of: Written,
-    placed: Written,
+    load_s: Written, key: Written, heap: Written, begin: Written, end: Written, waiting: Written, needed_s: Written,
 ) -> None:  # fmt: skip
     """Set the `place` of each Coflow in Sincronia's order (`echelonflow.scheduling.policies.sincronia`).
 
     Coflow i (in order of ids) has the cells from `start[i]`: a link each, and the seconds that it needs there. Scratch,
-    of any content: `left`, `price`, `placed` by Coflow, `load_s`, `key`, `heap`, `begin`, `end` by link, `waiting` and
-    `coflow_of` by cell.
+    of any content: `left` and `price` by Coflow, `load_s`, `key`, `heap`, `begin`, `end` by link, `waiting` and
+    `needed_s` by cell. The weight that a Coflow has `left` is negative once it is placed.
     """
     coflows = len(start) - 1
     links = len(load_s)
@@ -470,9 +469,7 @@ def _bssi(
         end[link] = 0
     for coflow in range(coflows):
         left[coflow] = weight[coflow]
-        placed[coflow] = 0
         for cell in range(start[coflow], start[coflow + 1]):
-            coflow_of[cell] = coflow
             load_s[link_of[cell]] += need_s[cell]
             end[link_of[cell]] += 1
     room = 0
@@ -484,7 +481,8 @@ def _bssi(
         heap[link] = link
     for coflow in range(coflows):
         for cell in range(start[coflow], start[coflow + 1]):
-            waiting[end[link_of[cell]]] = cell
+            waiting[end[link_of[cell]]] = coflow
+            needed_s[end[link_of[cell]]] = need_s[cell]
             end[link_of[cell]] += 1
     length = links
     sift = links // 2
@@ -516,35 +514,35 @@ def _bssi(
         if now_key != key[link]:  # loads only shrink, so what is on top may be stale, but never too low
             key[link] = now_key
             continue
-        kept = begin[link]
-        for at in range(begin[link], end[link]):
-            if placed[coflow_of[waiting[at]]] == 0:
-                waiting[kept] = waiting[at]
+        first = begin[link]
+        kept = first
+        least = math.inf
+        for at in range(first, end[link]):
+            coflow = waiting[at]
+            if left[coflow] >= 0.0:
+                waiting[kept] = coflow
+                needed_s[kept] = needed_s[at]
+                each = left[coflow] / needed_s[at]
+                price[kept - first] = each
                 kept += 1
+                if each < least:
+                    least = each
         end[link] = kept
-        if kept == begin[link]:
+        if kept == first:
             length -= 1
             heap[0] = heap[length]
             continue
-        least = math.inf
-        for at in range(begin[link], kept):
-            cell = waiting[at]
-            each = left[coflow_of[cell]] / need_s[cell]
-            price[at - begin[link]] = each
-            if each < least:
-                least = each
-        cheapest = begin[link]
-        for at in range(begin[link], kept):
-            if price[at - begin[link]] <= least * (1 + _SAME_PRICE):
-                cheapest = at  # of equals the largest id goes last
-        paid = price[cheapest - begin[link]]
-        for at in range(begin[link], kept):
-            coflow = coflow_of[waiting[at]]
-            scaled = left[coflow] - paid * need_s[waiting[at]]
+        cheapest = kept - 1  # of equals the largest id goes last
+        while price[cheapest - first] > least * (1 + _SAME_PRICE):
+            cheapest -= 1
+        paid = price[cheapest - first]
+        for at in range(first, kept):
+            coflow = waiting[at]
+            scaled = left[coflow] - paid * needed_s[at]
             left[coflow] = scaled if scaled > _SAME_PRICE * weight[coflow] else 0.0
-        chosen = coflow_of[waiting[cheapest]]
+        chosen = waiting[cheapest]
         place[chosen] = last
-        placed[chosen] = 1
+        left[chosen] = -1.0
         for cell in range(start[chosen], start[chosen + 1]):
             load_s[link_of[cell]] -= need_s[cell]
         last -= 1
@@ -554,7 +552,7 @@ madd = Kernel(_madd, "iiiiffFFFI")
 fill = Kernel(_fill, "iiiiffFFFIIFFIIIIIII")
 lateness = Kernel(_lateness, "iiiifffFFI")
 needed = Kernel(_needed, "iiiiffFFI")
-bssi = Kernel(_bssi, "iiffIFFFIIIIIII")
+bssi = Kernel(_bssi, "iiffIFFFIIIIIF")
 paced = Kernel(_paced, "iiifFF")
 demands = Kernel(_demands, "iiiiffIIFF")
 KERNELS = (madd, fill, lateness, needed, bssi, paced, demands)

@@ -75,6 +75,6 @@ def _places(snapshot: Snapshot, member: Ints, ids: Ints, weight: Floats) -> Ints
     found: Ints = np.zeros(count, np.int64)
     kernels.bssi(
         cell_start, cell_link[:cells], need_s[:cells], weight[by_id], found, np.zeros(count), np.zeros(count),
-        np.zeros(links), *np.zeros((4, links), np.int64), *np.zeros((2, cells), np.int64), np.zeros(count, np.int64),
+        np.zeros(links), *np.zeros((4, links), np.int64), np.zeros(cells, np.int64), np.zeros(cells),
     )  # fmt: skip
     return found[row]

@@ -31,9 +31,9 @@ class Demand(NamedTuple):
     load_s: Floats
     by_link: Ints
     """3 rows by link, and one place more."""
-    by_cell: Ints
-    """2 rows by cell."""
-    placed: Ints
+    waiting: Ints
+    needed_s: Floats
+    """Both by cell."""
 
 
 def demand_of(coflow_id: Ints, weight: Floats, cells: int, links: int) -> Demand:
@@ -42,8 +42,8 @@ def demand_of(coflow_id: Ints, weight: Floats, cells: int, links: int) -> Demand
     return Demand(
         np.argsort(coflow_id), np.zeros(coflows, np.bool_), weight, np.zeros(coflows + 1, np.int64),
         np.zeros(cells, np.int64), np.zeros(cells), np.zeros(coflows), np.zeros(coflows, np.int64), np.zeros(coflows),
-        np.zeros(coflows), np.zeros(links), np.zeros((4, links + 1), np.int64), np.zeros((2, cells), np.int64),
-        np.zeros(coflows, np.int64),
+        np.zeros(coflows), np.zeros(links), np.zeros((4, links + 1), np.int64), np.zeros(cells, np.int64),
+        np.zeros(cells),
     )  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def set_places(
     _order(
         demand.cell_start[: count + 1], demand.cell_link, demand.need_s, demand.own_weight, demand.place, demand.left,
         demand.price, demand.load_s, demand.by_link[0], demand.by_link[1], demand.by_link[2], demand.by_link[3],
-        demand.by_cell[0], demand.by_cell[1], demand.placed,
+        demand.waiting, demand.needed_s,
     )  # fmt: skip
     count = 0
     for coflow in demand.by_id:
