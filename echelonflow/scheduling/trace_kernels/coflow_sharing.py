@@ -365,19 +365,19 @@ def _set_rates(
         for i in range(first, first + coflows.moving[coflow]):
             flows.rate_Bps[coflows.movers[i]] = 0.0
     coflows.all_move[coflow] = speed > 0
-    takers = 0
+    takers, known = 0, 0 if paced else 1  # that a bundle's own link is open is known
     for bundle in range(coflows.first_bundle[coflow], coflows.first_bundle[coflow + 1]):
         k = bundles.cell[bundle] - begin
         is_open = some_open and (paced or shares.left_Bps[k] > shares.spent_Bps[k])
-        if not is_open and (paced or speed == 0.0):
-            continue
         place = bundles.first_place[bundle]
+        if speed > 0.0 and not paced:
+            for at in range(place, place + bundles.flows[bundle]):
+                flows.rate_Bps[flows.row[at]] = flows.left_bytes[flows.row[at]] * speed
+        if not is_open:
+            continue
         for at in range(place, place + bundles.flows[bundle]):
-            row = flows.row[at]
-            if speed > 0.0 and not paced:
-                flows.rate_Bps[row] = flows.left_bytes[row] * speed
-            takes = is_open
-            for hop in range(flows.path_start[row], flows.path_start[row + 1]):
+            row, takes = flows.row[at], True
+            for hop in range(flows.path_start[row] + known, flows.path_start[row + 1]):
                 k = flows.hop_cell[hop] - begin
                 takes = takes and shares.left_Bps[k] > shares.spent_Bps[k]
             if takes:
