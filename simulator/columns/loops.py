@@ -16,7 +16,7 @@ from echelonflow.scheduling import decision_loops, kernels
 from echelonflow.scheduling.group_info import INDEX_BITS
 from echelonflow.scheduling.state import ITERATION_BITS
 from echelonflow.scheduling.trace_kernels import SIMULTANEOUS_S
-from echelonflow.scheduling.trace_kernels.jit import inner, jit, kept_with
+from echelonflow.scheduling.trace_kernels.jit import inner, jit, kept_with, leaf
 from simulator.columns import tables as t
 from simulator.columns.tables import Plan, Seen, Tables
 
@@ -153,18 +153,18 @@ def _order_before(place: Ints) -> Ints:
 # Flows and time
 
 
-@inner
+@leaf
 def _move(tables: Tables) -> None:
     """Let time pass for the flows in flight."""
     elapsed_s = tables.times[t.NOW_S] - tables.times[t.MOVED_S]
     if elapsed_s > 0.0:
-        left_bytes, rate_Bps = tables.row_floats[t.LEFT_BYTES], tables.row_floats[t.RATE_BPS]
+        floats = tables.row_floats
         for row in range(tables.counts[t.FLOWS]):
-            left_bytes[row] -= rate_Bps[row] * elapsed_s
+            floats[t.LEFT_BYTES, row] -= floats[t.RATE_BPS, row] * elapsed_s
         tables.times[t.MOVED_S] = tables.times[t.NOW_S]
 
 
-@inner
+@leaf
 def _start(tables: Tables) -> None:
     """Let every flow go at its rate from now on."""
     floats = tables.row_floats
@@ -174,14 +174,14 @@ def _start(tables: Tables) -> None:
     _look_ahead(tables)
 
 
-@inner
+@leaf
 def _look_ahead(tables: Tables) -> None:
     """When the first flow runs empty."""
-    left_bytes, rate_Bps = tables.row_floats[t.LEFT_BYTES], tables.row_floats[t.RATE_BPS]
+    floats = tables.row_floats
     last_s = math.inf
     for row in range(tables.counts[t.FLOWS]):
-        if rate_Bps[row] > 0.0:
-            last_s = min(last_s, left_bytes[row] / rate_Bps[row])
+        if floats[t.RATE_BPS, row] > 0.0:
+            last_s = min(last_s, floats[t.LEFT_BYTES, row] / floats[t.RATE_BPS, row])
     tables.times[t.EMPTY_S] = tables.times[t.MOVED_S] + last_s
 
 
@@ -275,7 +275,7 @@ def _admit(plan: Plan, tables: Tables) -> bool:
     return True
 
 
-@inner
+@leaf
 def _stalls(tables: Tables, changed: bool, expired: bool, idle_decisions: int, moved_share: float) -> bool:
     """Whether answers expire again and again and nothing moves."""
     times, counts = tables.times, tables.counts
@@ -299,7 +299,7 @@ def _stalls(tables: Tables, changed: bool, expired: bool, idle_decisions: int, m
 # Steps
 
 
-@inner
+@leaf
 def _has_room(tables: Tables, jobs: Ints, job: int, steps: int, iterations: int) -> bool:
     """Whether so many steps of some iterations of a job can begin; else what there must be room for is noted."""
     counts, rows = tables.counts, tables.rows.shape[1]
@@ -314,7 +314,7 @@ def _has_room(tables: Tables, jobs: Ints, job: int, steps: int, iterations: int)
     )
 
 
-@inner
+@leaf
 def _end_flows(plan: Plan, tables: Tables) -> bool:
     """Let what waits for flows that have just ended begin; False where that wants more room first."""
     counts, ended = tables.counts, tables.ended
@@ -331,7 +331,7 @@ def _end_flows(plan: Plan, tables: Tables) -> bool:
     return True
 
 
-@inner
+@leaf
 def _end_what_is_due(plan: Plan, tables: Tables) -> bool:
     """Let what ends by itself now end, and what waits for it begin; False where that wants more room first."""
     counts, calendar, calendar_s = tables.counts, tables.calendar, tables.calendar_s
@@ -361,7 +361,7 @@ def _end_what_is_due(plan: Plan, tables: Tables) -> bool:
     return True
 
 
-@inner
+@leaf
 def _place(jobs: Ints, job: int, instance: int) -> tuple[int, int]:
     """Iteration and step of an instance."""
     first = jobs[t.FIRST_STEP, job]
@@ -371,13 +371,13 @@ def _place(jobs: Ints, job: int, instance: int) -> tuple[int, int]:
     return iteration, first + since - iteration * steps
 
 
-@inner
+@leaf
 def _most_that_begin(steps: Ints, step: int) -> int:
     after = steps[t.AFTER_START, step + 1] - steps[t.AFTER_START, step]
     return int(after + steps[t.NEXT_START, step + 1] - steps[t.NEXT_START, step])
 
 
-@inner
+@leaf
 def _first_of_job(jobs: Ints, ready: Ints, job: int) -> int:
     """How many steps begin when a job begins."""
     found = 0
@@ -386,7 +386,7 @@ def _first_of_job(jobs: Ints, ready: Ints, job: int) -> int:
     return found
 
 
-@inner
+@leaf
 def _finish_step(plan: Plan, tables: Tables, job: int, iteration: int, step: int) -> None:
     """A step has ended: what waited for it last begins."""
     jobs, steps = plan.jobs, plan.steps
@@ -398,7 +398,7 @@ def _finish_step(plan: Plan, tables: Tables, job: int, iteration: int, step: int
             _satisfy(plan, tables, job, iteration + 1, plan.edges[i])
 
 
-@inner
+@leaf
 def _satisfy(plan: Plan, tables: Tables, job: int, iteration: int, step: int) -> None:
     waits, instance = tables.waits, _instance(plan.jobs, job, iteration, step)
     waits[instance] -= 1
@@ -406,13 +406,13 @@ def _satisfy(plan: Plan, tables: Tables, job: int, iteration: int, step: int) ->
         _begin(plan, tables, job, iteration, step)
 
 
-@inner
+@leaf
 def _instance(jobs: Ints, job: int, iteration: int, step: int) -> int:
     first = jobs[t.FIRST_STEP, job]
     return int(jobs[t.FIRST_INSTANCE, job] + iteration * (jobs[t.FIRST_STEP, job + 1] - first) + step - first)
 
 
-@inner
+@leaf
 def _begin(plan: Plan, tables: Tables, job: int, iteration: int, step: int) -> None:
     """All that a step waits for has ended."""
     now_s, instance = tables.times[t.NOW_S], _instance(plan.jobs, job, iteration, step)
@@ -422,7 +422,7 @@ def _begin(plan: Plan, tables: Tables, job: int, iteration: int, step: int) -> N
         _push(tables, now_s + plan.duration_s[step], instance, job)
 
 
-@inner
+@leaf
 def _push(tables: Tables, end_s: float, what: int, job: int) -> None:
     """Note in the calendar what begins now."""
     calendar, calendar_s, counts = tables.calendar, tables.calendar_s, tables.counts
@@ -442,7 +442,7 @@ def _push(tables: Tables, end_s: float, what: int, job: int) -> None:
     counts[t.CALENDAR] += 1
 
 
-@inner
+@leaf
 def _pop(calendar: Ints, calendar_s: Floats, counts: Ints) -> None:
     """Take the first entry out."""
     counts[t.CALENDAR] -= 1
@@ -460,14 +460,14 @@ def _pop(calendar: Ints, calendar_s: Floats, counts: Ints) -> None:
     _copy(calendar, calendar_s, last, place)
 
 
-@inner
+@leaf
 def _goes_before(calendar: Ints, calendar_s: Floats, one: int, other: int) -> bool:
     if calendar_s[t.END_S, one] != calendar_s[t.END_S, other]:
         return bool(calendar_s[t.END_S, one] < calendar_s[t.END_S, other])
     return bool(calendar[t.NUMBER, one] < calendar[t.NUMBER, other])
 
 
-@inner
+@leaf
 def _copy(calendar: Ints, calendar_s: Floats, source: int, to: int) -> None:
     for column in range(len(calendar)):
         calendar[column, to] = calendar[column, source]
@@ -478,7 +478,7 @@ def _copy(calendar: Ints, calendar_s: Floats, source: int, to: int) -> None:
 # Runs of groups, and Coflows
 
 
-@inner
+@leaf
 def _release(plan: Plan, tables: Tables, job: int, iteration: int, flow: int, instance: int) -> None:
     """A flow's data is ready now."""
     declared, counts, come = plan.flows, tables.counts, tables.come
@@ -508,12 +508,12 @@ def _release(plan: Plan, tables: Tables, job: int, iteration: int, flow: int, in
     counts[t.COME] += 1
 
 
-@inner
+@leaf
 def _stable_id(jobs: Ints, job: int, iteration: int, index: int) -> int:
     return int((jobs[t.JOB_PLACE, job] << (ITERATION_BITS + INDEX_BITS)) | (iteration << INDEX_BITS) | index)
 
 
-@inner
+@leaf
 def _run(plan: Plan, tables: Tables, job: int, iteration: int, group: int) -> int:
     """The slot of a group's run; it begins with its first flow."""
     jobs, groups, runs = plan.jobs, plan.groups, tables.runs
@@ -538,11 +538,12 @@ def _run(plan: Plan, tables: Tables, job: int, iteration: int, group: int) -> in
     begin, end = groups[t.GROUP_FIRST_CELL, group], groups[t.GROUP_FIRST_CELL, group + 1]
     pending = _borrow(tables.pool, tables.pool_free, tables.counts, end - begin)
     runs[t.PENDING, run] = pending
-    tables.pool[pending : pending + end - begin] = plan.cells[1, begin:end]
+    for cell in range(begin, end):
+        tables.pool[pending + cell - begin] = plan.cells[1, cell]
     return run
 
 
-@inner
+@leaf
 def _coflow(plan: Plan, tables: Tables, job: int, iteration: int, run: int, part: int) -> int:
     """The slot of the Coflow of a run's part; it begins with its first flow."""
     jobs, parts, coflows = plan.jobs, plan.parts, tables.coflows
@@ -570,14 +571,14 @@ def _coflow(plan: Plan, tables: Tables, job: int, iteration: int, run: int, part
     return coflow
 
 
-@inner
+@leaf
 def _coflow_index(plan: Plan, job: int, iteration: int, part: int) -> int:
     jobs, first = plan.jobs, plan.jobs[t.FIRST_COFLOW, job]
     since = iteration * (jobs[t.FIRST_COFLOW, job + 1] - first) + plan.parts[t.PART_COFLOW, part] - first
     return int(jobs[t.FIRST_COFLOW_RUN, job] + since)
 
 
-@inner
+@leaf
 def _finish_flow(plan: Plan, tables: Tables, job: int, iteration: int, flow: int, run: int, coflow: int) -> None:
     """A flow's last byte has arrived now."""
     runs, coflows, declared = tables.runs, tables.coflows, plan.flows
@@ -591,7 +592,7 @@ def _finish_flow(plan: Plan, tables: Tables, job: int, iteration: int, flow: int
         _end_run(plan, tables, job, iteration, run)
 
 
-@inner
+@leaf
 def _end_run(plan: Plan, tables: Tables, job: int, iteration: int, run: int) -> None:
     """A run's last flow has ended; a Coflow ends with the last run that has a part in it."""
     groups, runs, coflows = plan.groups, tables.runs, tables.coflows
@@ -613,7 +614,7 @@ def _end_run(plan: Plan, tables: Tables, job: int, iteration: int, run: int) -> 
             _give_back(coflows, tables.counts, t.COFLOW_COUNTS, coflow)
 
 
-@inner
+@leaf
 def _take(entries: Ints, counts: Ints, of: int, stable_id: int, kind: int, index: int) -> int:
     """A slot that nobody uses; `of` says where the counts of these entries are."""
     counts[of + t.FREES] -= 1
@@ -627,7 +628,7 @@ def _take(entries: Ints, counts: Ints, of: int, stable_id: int, kind: int, index
     return int(slot)
 
 
-@inner
+@leaf
 def _give_back(entries: Ints, counts: Ints, of: int, slot: int) -> None:
     """A slot is of no more use, once it is not among those in order any more."""
     if entries[t.LISTED, slot] == 1:
@@ -637,7 +638,7 @@ def _give_back(entries: Ints, counts: Ints, of: int, slot: int) -> None:
         counts[of + t.FREES] += 1
 
 
-@inner
+@leaf
 def _list(entries: Ints, counts: Ints, of: int, slot: int) -> None:
     """One flow in flight more."""
     entries[t.ACTIVE, slot] += 1
@@ -647,7 +648,7 @@ def _list(entries: Ints, counts: Ints, of: int, slot: int) -> None:
         counts[of + t.COMES] += 1
 
 
-@inner
+@leaf
 def _put_in_order(entries: Ints, counts: Ints, of: int) -> None:
     """Bring the list of those with flows in flight, and their rows, up to date."""
     kept = 0
@@ -673,7 +674,7 @@ def _put_in_order(entries: Ints, counts: Ints, of: int) -> None:
         entries[t.ROW, entries[t.ORDER, i]] = i
 
 
-@inner
+@leaf
 def _borrow(pool: Ints, free: Ints, counts: Ints, length: int) -> int:
     """Where a piece of the pool begins that has room for `length` numbers."""
     power = _power(length)
@@ -686,14 +687,14 @@ def _borrow(pool: Ints, free: Ints, counts: Ints, length: int) -> int:
     return start
 
 
-@inner
+@leaf
 def _lend_back(pool: Ints, free: Ints, start: int, length: int) -> None:
     power = _power(length)
     pool[start] = free[power]
     free[power] = start
 
 
-@inner
+@leaf
 def _power(length: int) -> int:
     """Pieces come in powers of two, so that one given back fits the next."""
     power = 0
@@ -717,7 +718,7 @@ def _look(plan: Plan, tables: Tables, seen: Seen, changed: bool) -> None:
     _see_flows(plan, tables, seen)
 
 
-@inner
+@leaf
 def _see_paths(plan: Plan, tables: Tables, seen: Seen) -> None:
     declared, ints = plan.flows, tables.rows
     hops = 0
@@ -733,7 +734,7 @@ def _see_paths(plan: Plan, tables: Tables, seen: Seen) -> None:
     tables.counts[t.HOPS_SEEN] = hops
 
 
-@inner
+@leaf
 def _see_groups(plan: Plan, tables: Tables, seen: Seen) -> None:
     jobs, groups, runs, counts = plan.jobs, plan.groups, tables.runs, tables.counts
     last, found = -1, 0
@@ -760,7 +761,7 @@ def _see_groups(plan: Plan, tables: Tables, seen: Seen) -> None:
     counts[t.GROUPS_SEEN] = tables.counts[t.RUN_COUNTS + t.LISTS]
 
 
-@inner
+@leaf
 def _see_pending(plan: Plan, tables: Tables, seen: Seen) -> None:
     groups, runs, pool = plan.groups, tables.runs, tables.pool
     found = 0
@@ -780,11 +781,12 @@ def _see_pending(plan: Plan, tables: Tables, seen: Seen) -> None:
     seen.pending_start[tables.counts[t.RUN_COUNTS + t.LISTS]] = found
 
 
-@inner
+@leaf
 def _see_flows(plan: Plan, tables: Tables, seen: Seen) -> None:
     ints, floats, coflows = tables.rows, tables.row_floats, tables.coflows
     present = tables.counts[t.COFLOW_COUNTS + t.LISTS]
-    seen.coflow_floats[2, :present] = 0.0
+    for row in range(present):
+        seen.coflow_floats[2, row] = 0.0
     for row in range(tables.counts[t.FLOWS]):
         size_bytes = floats[t.SIZE_BYTES, row]
         sent_bytes = max(floats[t.SENT_BYTES, row], min(size_bytes - floats[t.LEFT_BYTES, row], size_bytes))
