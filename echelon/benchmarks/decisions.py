@@ -3,8 +3,8 @@
 The cluster and the flows are those of `scaling`: random groups on 1,024 hosts. A decision is what a policy does: from a
 snapshot to an answer that was checked. *In simulations* it is what they do where kernels are compiled: the policy's form
 (`echelonflow.scheduling.decision`). Both are CPU time, so that a busy machine does not count. The last rows are a policy
-of five lines of numpy, called in this process, and in the process of its own that a user's file gets: there what is
-waited for it.
+of five lines of numpy, called in this process, and in the process of its own that a user's file gets. Of the latter it
+is the time that is waited for it.
 """
 
 from __future__ import annotations

@@ -286,7 +286,7 @@ class OutgoingFlow:
     def _write_paced(self, flow: SentFlow, rate_Bps: float, now_s: float) -> None:
         """Hand TCP what is due by now.
 
-        A piece is written when the flow at its rate would be through with it, two segments excepted: so the flow is ahead of
+        A piece is written when the flow at its rate would be through with it, but for two segments. So the flow is ahead of
         its rate by these two at most, and ends when it should.
         """
         piece_s = self._piece_bytes / rate_Bps
