@@ -92,4 +92,6 @@ def test_compiled_forms_decide_as_their_policies_with_many_flows(text, monkeypat
 
 @functools.cache
 def compiled_runners():
-    return kernels.Runners(patience_elements=0)
+    runners = kernels.Runners(patience_elements=0)
+    runners.compile()
+    return runners
