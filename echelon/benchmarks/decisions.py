@@ -9,13 +9,13 @@ is the time that is waited for it.
 
 from __future__ import annotations
 
+import contextlib
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from echelon.benchmarks import Figure, Say
+from echelon.benchmarks import _policy_of_five_lines as own
 from echelon.benchmarks.scaling import random_state
 from echelonflow.model import topologies
 from echelonflow.model.network import Network
@@ -35,20 +35,6 @@ MANY = "sincronia"
 DECISIONS = 5
 """For each repeat."""
 OWN_SIZES = (10, 100, 1_000, FLOWS)
-OWN = '''import numpy as np
-
-from echelonflow.scheduling.allocation import Allocation
-from echelonflow.scheduling.fill import dense_rank, stages_of
-from echelonflow.scheduling.greedy import greedy
-
-ENFORCER = "priority"
-
-
-def allocate(snapshot):
-    """Flows in order of release."""
-    rank = dense_rank([np.rint(snapshot.release_s * 1e6).astype(np.int64), snapshot.flow_id])
-    return Allocation(greedy(snapshot, stages_of(rank)), rank)
-'''
 _MILLI = 1e3
 
 
@@ -87,23 +73,13 @@ def one_group(network: Network, coflows: int) -> SchedulerState:
 
 def own_figures(network: Network, repeat: int) -> list[Figure]:
     """What a user's own policy costs, by the number of flows: reported."""
-    with tempfile.TemporaryDirectory(prefix="echelon-decisions-") as folder:
-        file = Path(folder) / "mine.py"
-        file.write_text(OWN, encoding="utf-8")
-        policy = policies.load(str(file))
-        namespace: dict[str, Callable[[Snapshot], Allocation]] = {}
-        exec(compile(OWN, str(file), "exec"), namespace)  # noqa: S102  our own text, above
-        try:
-            return [_own_figure(network, flows, namespace["allocate"], policy, repeat) for flows in OWN_SIZES]
-        finally:
-            policy.close()
+    with contextlib.closing(policies.load(str(own.__file__))) as policy:
+        return [_own_figure(network, flows, policy, repeat) for flows in OWN_SIZES]
 
 
-def _own_figure(
-    network: Network, flows: int, here: Callable[[Snapshot], Allocation], apart: policies.Policy, repeat: int
-) -> Figure:
+def _own_figure(network: Network, flows: int, apart: policies.Policy, repeat: int) -> Figure:
     snapshot = random_state(network, flows).snapshot(3.0)[0]
-    here_ms = median_ms(here, snapshot, repeat)
+    here_ms = median_ms(own.allocate, snapshot, repeat)
     apart_ms = median_ms(apart, snapshot, repeat, time.perf_counter)
     what = f"a policy of one's own in numpy, {flows:,} flows"
     return Figure(what, f"{here_ms:.2f} ms, {apart_ms:.2f} ms in its own process", "reported", None)

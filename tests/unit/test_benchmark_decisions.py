@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
-from echelon.benchmarks import decisions, whole_traces
+from echelon.benchmarks import _policy_of_five_lines, decisions, whole_traces
 from echelonflow.errors import RunError
 from echelonflow.model import topologies
 from echelonflow.scheduling import policies
@@ -35,12 +37,12 @@ def test_a_decision_is_held_to_what_it_must_take(monkeypatch):
     assert decisions._figure("fair", "fair", snapshot, 1).ok is False
 
 
-def test_the_policy_of_ones_own_that_is_measured_is_a_policy(tmp_path):
-    namespace = {}
-    exec(decisions.OWN, namespace)
+def test_the_policy_of_ones_own_that_is_measured_is_a_policy():
     snapshot, _ = decisions.one_group(NETWORK, 5).snapshot(2.0)
     fifo = policies.load("fifo")(snapshot)
-    np.testing.assert_array_equal(namespace["allocate"](snapshot).rates_Bps, fifo.rates_Bps)
+    with contextlib.closing(policies.load(_policy_of_five_lines.__file__)) as own:
+        np.testing.assert_array_equal(own(snapshot).rates_Bps, fifo.rates_Bps)
+    np.testing.assert_array_equal(_policy_of_five_lines.allocate(snapshot).rates_Bps, fifo.rates_Bps)
 
 
 @pytest.mark.slow  # starts programs
