@@ -72,6 +72,8 @@ def _places(snapshot: Snapshot, member: Ints, ids: Ints, weight: Floats) -> Ints
         snapshot.capacity_Bps, cell_start, cell_link, need_s, np.zeros(links),
     )  # fmt: skip
     cells = int(cell_start[-1])
+    if np.isnan(need_s[:cells]).any():  # compiled loops would make an order of what is not a number
+        raise FloatingPointError("bytes left are not known")
     found: Ints = np.zeros(count, np.int64)
     kernels.bssi(
         cell_start, cell_link[:cells], need_s[:cells], weight[by_id], found, np.zeros(count), np.zeros(count),
