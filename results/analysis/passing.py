@@ -1,8 +1,8 @@
 """What links carried in passing: while a flow is in flight, one link of its path is full, or a link is not what it declares.
 
 Queues serve whoever waits, so a flow that is neither paced nor paused fills the narrowest link of its path, alone or with
-others. The link that is nearest to full is the one that it waits for. Calibration looks at links before runs; this
-looks at them during one, at no cost.
+others. The link that is nearest to full is the one that it waits for, or each of those that are equally near. Calibration
+looks at links before runs; this looks at them during one, at no cost.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ LEAST_BINS = 10
 """A link that was waited for in fewer bins has not shown what it carries."""
 MOST_CELLS = 5_000_000
 """Bins times links; a run that has more is looked at in wider bins."""
+EQUALLY_NEAR = 0.01
+"""Share of its rate by which a link may carry less than the fullest one of a path, and be waited for as well."""
 _STARTS_S, _ENDS_S = 0.05, 0.02
 """A flow's first and last moments: TCP opens its window, and the last bytes are counted as they arrive."""
 
@@ -75,8 +77,8 @@ def waited_for(
             bins = np.arange(max(first, 0), min(last, carried.shape[1]))
             if not bins.size:
                 continue
-            nearest = np.argmax(carried[np.ix_(path, bins)], axis=0)
-            waited[path[nearest], bins] = True
+            here = carried[np.ix_(path, bins)]
+            waited[np.ix_(path, bins)] |= here >= here.max(axis=0) - EQUALLY_NEAR
     found = [
         WaitedFor(link.name, float(np.median(carried[link.index, waited[link.index]])), int(waited[link.index].sum()))
         for link in network.links
