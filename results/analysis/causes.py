@@ -32,8 +32,8 @@ PASSING_TELLS_APART = 0.02
 """What links carried in passing is counted in whole segments, over gaps between flows: in runs whose time calibration
 explains it was up to 1.5 % less."""
 HELD_UP_TELLS_APART = 0.005
-"""Nothing carries more than it can. A link that carried so much more in passing than by its calibration was held up then:
-programs beside a trial of two seconds took 2.9 % of it, and nothing of the runs that followed."""
+"""Nothing carries more than it can. A link that carried so much more in passing than by its calibration was held up then.
+Programs beside a trial of two seconds took 2.9 % of it, and nothing of the runs that followed."""
 CALIBRATION_TELLS_APART = 0.001
 """A trial of two seconds counts a few thousand segments. Less is no difference; taken for one, it would decide ties.
 
