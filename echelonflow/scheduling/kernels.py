@@ -153,6 +153,10 @@ def _renewed_with(kept: Any, sources: Hashable) -> None:
     """
     file = kept._cache._cache_file  # noqa: SLF001  numba offers no other way, and a test holds it to this one
     file._source_stamp = (file._source_stamp, sources)  # noqa: SLF001
+    try:
+        file._load_index()  # noqa: SLF001
+    except Exception:  # noqa: BLE001  it names types that have another name since, or none; unpickling raises anything
+        Path(file._index_path).unlink(missing_ok=True)  # noqa: SLF001
 
 
 @functools.cache

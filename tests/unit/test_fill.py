@@ -7,6 +7,7 @@ import functools
 import importlib.util
 import math
 import os
+import pickle
 import subprocess
 import sys
 
@@ -221,6 +222,24 @@ def test_what_is_kept_on_disk_is_made_anew_when_a_file_beside_it_changes(tmp_pat
         argv = [sys.executable, "-c", code, str(tmp_path)]
         found.append(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split())
     assert found == [["1", "0"], ["1", "1"], ["22", "0"]]  # what it gives, and whether it was kept
+
+
+@pytest.mark.slow  # compiles
+@needs_numba
+def test_what_is_kept_on_disk_and_cannot_be_read_any_more_is_made_anew(tmp_path):
+    """As when a class that it names was renamed."""
+    (tmp_path / "outer.py").write_text(
+        "from echelonflow.scheduling.kernels import kept_on_disk\nrun = kept_on_disk(lambda: 7)\n"
+    )
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import outer; print(outer.run())"
+    argv = [sys.executable, "-c", code, str(tmp_path)]
+    subprocess.run(argv, capture_output=True, text=True, check=True)
+    (index,) = (tmp_path / "__pycache__").glob("*.nbi")
+    with index.open("rb") as file:
+        version = pickle.load(file)  # what is left of it was made for this very numba
+    index.write_bytes(pickle.dumps(version) + b"cnumba\nNoSuchClass\n.")
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["7"]
 
 
 def test_the_environment_can_forbid_compiling():
