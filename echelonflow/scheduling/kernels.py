@@ -138,7 +138,7 @@ def kept_on_disk(function: Callable[..., Any], *signature: Any) -> Any:
 
     with contextlib.suppress(RuntimeError):  # neither the package's folder nor the user's cache can be written
         kept = njit(cache=True)(function)
-        _renewed_with(kept, _sources(Path(function.__code__.co_filename).parent))
+        renewed_with(kept, Path(function.__code__.co_filename).parent)
         if signature:
             kept.compile(signature[0])
             kept.disable_compile()
@@ -146,13 +146,15 @@ def kept_on_disk(function: Callable[..., Any], *signature: Any) -> Any:
     return njit(*signature)(function)
 
 
-def _renewed_with(kept: Any, sources: Hashable) -> None:
-    """Have what is kept of a function made anew where `sources` differ, too.
+def renewed_with(kept: Any, folder: Path) -> None:
+    """Have what is kept on disk of a function made anew where any file in `folder` has changed, too, or it cannot be read.
 
     numba looks at a function's own file alone, though what it compiles has the functions of other files in it.
     """
-    file = kept._cache._cache_file  # noqa: SLF001  numba offers no other way, and a test holds it to this one
-    file._source_stamp = (file._source_stamp, sources)  # noqa: SLF001
+    file = getattr(kept._cache, "_cache_file", None)  # noqa: SLF001  numba offers no other way, and a test holds it to this one
+    if file is None:  # it is not kept
+        return
+    file._source_stamp = (file._source_stamp, _sources(folder))  # noqa: SLF001
     try:
         file._load_index()  # noqa: SLF001
     except Exception:  # noqa: BLE001  it names types that have another name since, or none; unpickling raises anything

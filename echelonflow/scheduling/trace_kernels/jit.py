@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
-from echelonflow.scheduling.kernels import can_compile, kept_on_disk
+from echelonflow.scheduling.kernels import can_compile, kept_on_disk, renewed_with
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
@@ -53,18 +52,13 @@ def is_ready(kernel: Callable[..., object]) -> bool:
 
 
 def kept_with(*modules: ModuleType) -> Callable[[Kernel], Kernel]:
-    """What is kept on disk of a kernel is made anew where one of `modules` has changed, of which it calls functions.
-
-    Left to itself, numba looks at the kernel's own file only.
-    """
+    """What is kept on disk of a kernel is made anew where `modules`, of which it calls functions, have changed, or their folders."""
 
     def stamped(kernel: Kernel) -> Kernel:
-        kept = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
-        if kept is not None:
+        if COMPILED:
             files = [__file__, *(module.__file__ or "" for module in modules)]  # how things are compiled is said here
-            texts = [Path(file).read_bytes() for file in files]
-            stamp = (kept._source_stamp, hashlib.sha256(b"\0".join(texts)).hexdigest())  # noqa: SLF001 no public way
-            kept._source_stamp = stamp  # noqa: SLF001
+            for folder in sorted({Path(file).parent for file in files}):
+                renewed_with(kernel, folder)
         return kernel
 
     return stamped
