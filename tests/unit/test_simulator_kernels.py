@@ -46,7 +46,7 @@ def random_trace(seed, *, coflows=15, mappers=3, reducers=3, ports=6):
     )  # fmt: skip
 
 
-LOOPS = ("max_min", "bssi", "coflow_sharing", "fair_sharing", "flow_by_flow", "in_turn")
+LOOPS = ("max_min", "order", "bssi", "coflow_sharing", "fair_sharing", "flow_by_flow", "in_turn")
 """Modules with compiled functions, each after those that it imports."""
 LIKE_THE_EVENT_LOOP = [text for text in VARIANTS if policies.load(text).form() is not None]
 

@@ -18,6 +18,7 @@ from echelonflow.scheduling.trace_kernels import SIMULTANEOUS_S, Ended, TraceFlo
 from echelonflow.scheduling.trace_kernels.jit import inner, jit
 from echelonflow.scheduling.trace_kernels.layout import layout_of
 from echelonflow.scheduling.trace_kernels.max_min import Shares, share_by_weight, shares_for
+from echelonflow.scheduling.trace_kernels.order import sort_coflows
 from echelonflow.scheduling.trace_kernels.orders import (
     BOTTLENECK,
     FLOWS,
@@ -172,7 +173,7 @@ def _run(
             _set_keys(flows, bundles, coflows, cells, links, order, line[i], now_s)
             if now_s < order.overdue_s[line[i]]:
                 ends_s = min(ends_s, order.overdue_s[line[i]])
-        _sort(coflows.keys, line, present)
+        sort_coflows(coflows.keys, line, present)
         links.left_Bps[:] = links.capacity_Bps
         for i in range(present):
             if paced:
@@ -284,25 +285,6 @@ def _bytes_left(flows: _Flows, bundles: _Bundles, coflows: _Coflows, measure: in
             elif measure == LEFT:
                 found += left
     return found
-
-
-@inner
-def _sort(keys: Ints, line: Ints, present: int) -> None:
-    """Put Coflows in order; they are nearly so already."""
-    for i in range(1, present):
-        coflow, k = line[i], i
-        while k > 0 and _is_before(keys, coflow, line[k - 1]):
-            line[k] = line[k - 1]
-            k -= 1
-        line[k] = coflow
-
-
-@inner
-def _is_before(keys: Ints, one: int, other: int) -> bool:
-    for key in range(4):
-        if keys[key, one] != keys[key, other]:
-            return bool(keys[key, one] < keys[key, other])
-    return False
 
 
 @inner

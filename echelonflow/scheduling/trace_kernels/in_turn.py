@@ -24,6 +24,7 @@ from echelonflow.scheduling.trace_kernels.bssi import Demand, demand_of, set_pla
 from echelonflow.scheduling.trace_kernels.jit import inner, jit
 from echelonflow.scheduling.trace_kernels.layout import Layout, layout_of
 from echelonflow.scheduling.trace_kernels.max_min import Shares, share_out, shares_for
+from echelonflow.scheduling.trace_kernels.order import sort_coflows
 from echelonflow.scheduling.trace_kernels.orders import (
     BOTTLENECK,
     BSSI,
@@ -213,7 +214,7 @@ def _run(
                 demand, coflows.flows, coflows.first_cell, cells.link, cells.flows, cells.left_bytes,
                 links.capacity_Bps, line, present, coflows.keys[1],
             )  # fmt: skip
-        _sort(coflows.keys, line, present)
+        sort_coflows(coflows.keys, line, present)
         same = were == present and not moved_lane
         for i in range(present):
             same = same and line[i] == before[i]
@@ -388,25 +389,6 @@ def _change_lane(coflows: _Coflows, cells: _Cells, links: _Links, coflow: int, l
             links.coflows[coflows.lane[coflow] * count + cells.link[cell]] -= 1
             links.coflows[lane * count + cells.link[cell]] += 1
     coflows.lane[coflow] = lane
-
-
-@inner
-def _sort(keys: Ints, line: Ints, present: int) -> None:
-    """Put Coflows in order; they are nearly so already."""
-    for i in range(1, present):
-        coflow, k = line[i], i
-        while k > 0 and _is_before(keys, coflow, line[k - 1]):
-            line[k] = line[k - 1]
-            k -= 1
-        line[k] = coflow
-
-
-@inner
-def _is_before(keys: Ints, one: int, other: int) -> bool:
-    for key in range(4):
-        if keys[key, one] != keys[key, other]:
-            return bool(keys[key, one] < keys[key, other])
-    return False
 
 
 @inner
