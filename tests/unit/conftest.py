@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from echelon.cli.main import main
+from simulator import fluid
 
 
 @dataclass(frozen=True)
@@ -29,3 +30,9 @@ def echelon(capsys, monkeypatch):
         return Done(ended.value.code or 0, said.out, said.err)
 
     return call
+
+
+@pytest.fixture(autouse=True)
+def _as_in_a_process_of_its_own(monkeypatch):
+    """Which event loop simulates must not depend on what other tests simulated before."""
+    monkeypatch.setattr(fluid._Patience, "steps", 0)

@@ -182,7 +182,7 @@ def simulated(case, policy):
         seen.append((snapshot, allocation))
         return allocation
 
-    record = simulate(case.jobs, case.network, dataclasses.replace(named, _allocate=spy))
+    record = simulate(case.jobs, case.network, named.deciding(spy))
     return seen, record.flows
 
 

@@ -226,7 +226,7 @@ def test_a_policy_that_took_too_long_then_has_failed_in_the_replay(network, tmp_
             hung.append(snapshot)
             raise PolicyError("policy edf had not decided after 1 s")
 
-        return dataclasses.replace(policy, _allocate=late) if text == "edf" and not hung else policy
+        return policy.deciding(late) if text == "edf" and not hung else policy
 
     world = make_world(network, monkeypatch, load)
     world.say(RUNNER, Hello("runner", ""))

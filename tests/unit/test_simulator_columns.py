@@ -253,6 +253,19 @@ def test_a_process_begins_with_the_plain_loop(ready, columns, monkeypatch):
     assert [fluid._in_columns(*given) for _ in range(4)] == columns
 
 
+def test_a_function_put_in_a_policys_place_is_asked(monkeypatch):
+    monkeypatch.setattr(fluid._Patience, "steps", fluid.COMPILING_STEPS)
+    named, asked = policies.load("echelonflow"), []
+
+    def counting(snapshot):
+        asked.append(snapshot.now_s)
+        return named(snapshot)
+
+    dag = JobDag(2, (Transfer("t", 0, 1, 1000, "t"),), (Group("g", "x", ("t",), (0.0,)),))
+    fluid.simulate([Job("j", dag, ("h1", "h2"), 3)], NETWORK, named.deciding(counting))
+    assert len(asked) == 3
+
+
 @pytest.mark.slow
 def test_what_was_warmed_up_is_ready(compiled, monkeypatch):
     monkeypatch.setattr(fluid._Patience, "steps", 0)

@@ -93,6 +93,10 @@ class Policy:
     counters: Callable[[], Mapping[str, int]] = _nothing_counted
     form: Callable[[], Form | None] = _no_form
 
+    def deciding(self, allocate: Callable[[Snapshot], Allocation]) -> Policy:
+        """The same policy, but `allocate` decides: it is always asked, since what was offered as data is not its own."""
+        return dataclasses.replace(self, _allocate=allocate, form=_no_form)
+
     def __call__(self, snapshot: Snapshot) -> Allocation:
         """Decide; raises PolicyError, naming the policy, if it raises or its answer cannot be carried."""
         try:
