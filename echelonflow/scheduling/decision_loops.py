@@ -362,7 +362,7 @@ def _set_bssi(member: Ints, ids: Ints, weight: Floats, flows: Flows, capacity_Bp
     room = cell_start[sets]
     found = np.empty(sets, np.int64)
     _bssi(
-        cell_start, cell_link, need_s, own_weight, found, np.empty(sets), np.empty(sets), np.empty(links),
+        cell_start, cell_link, need_s, own_weight, found, np.empty(sets), np.empty(links),
         np.empty(links, np.int64), np.empty(links, np.int64), np.empty(links, np.int64), np.empty(links, np.int64),
         np.empty(room, np.int64), np.empty(room),
     )  # fmt: skip

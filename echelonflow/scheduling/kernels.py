@@ -44,6 +44,8 @@ _QUANTUM_S = 1e-6
 """As in `echelonflow.scheduling.fill`, which imports this module."""
 _SAME_PRICE = 1e-9
 """Relative difference below which the prices of two Coflows are equal: the rest is rounding."""
+_CROWDED = 7 / 8
+"""Those placed are struck off a link's list once fewer than this share of it wait."""
 
 PATIENCE_ELEMENTS = 5_000_000
 """Elements of arguments that plain loops get through in about the second that loading the compiled ones takes."""
@@ -459,14 +461,14 @@ def _demands(
 
 
 def _bssi(
-    start: IntRow, link_of: IntRow, need_s: FloatRow, weight: FloatRow, place: Written, left: Written, price: Written,
-    load_s: Written, key: Written, heap: Written, begin: Written, end: Written, waiting: Written, needed_s: Written,
+    start: IntRow, link_of: IntRow, need_s: FloatRow, weight: FloatRow, place: Written, left: Written, load_s: Written,
+    key: Written, heap: Written, begin: Written, end: Written, waiting: Written, needed_s: Written,
 ) -> None:  # fmt: skip
     """Set the `place` of each Coflow in Sincronia's order (`echelonflow.scheduling.policies.sincronia`).
 
     Coflow i (in order of ids) has the cells from `start[i]`: a link each, and the seconds that it needs there. Scratch,
-    of any content: `left` and `price` by Coflow, `load_s`, `key`, `heap`, `begin`, `end` by link, `waiting` and
-    `needed_s` by cell. The weight that a Coflow has `left` is negative once it is placed.
+    of any content: `left` by Coflow, `load_s`, `key`, `heap`, `begin`, `end` by link, `waiting` and `needed_s` by cell. The
+    weight that a Coflow has `left` is not a number once it is placed: so it stays, whatever is taken from it.
     """
     coflows = len(start) - 1
     links = len(load_s)
@@ -490,6 +492,9 @@ def _bssi(
             waiting[end[link_of[cell]]] = coflow
             needed_s[end[link_of[cell]]] = need_s[cell]
             end[link_of[cell]] += 1
+    rounding = 0.0
+    for coflow in range(coflows):
+        rounding = max(rounding, _SAME_PRICE * weight[coflow])
     length = links
     sift = links // 2
     last = coflows - 1
@@ -520,35 +525,38 @@ def _bssi(
         if now_key != key[link]:  # loads only shrink, so what is on top may be stale, but never too low
             key[link] = now_key
             continue
-        first = begin[link]
-        kept = first
-        least = math.inf
-        for at in range(first, end[link]):
-            coflow = waiting[at]
-            if left[coflow] >= 0.0:
-                waiting[kept] = coflow
-                needed_s[kept] = needed_s[at]
-                each = left[coflow] / needed_s[at]
-                price[kept - first] = each
+        flows, needs = waiting[begin[link] : end[link]], needed_s[begin[link] : end[link]]
+        kept = cheapest = 0
+        paid = least = dear = math.inf
+        for at in range(len(flows)):
+            have = left[flows[at]]
+            if have >= 0.0:
                 kept += 1
-                if each < least:
-                    least = each
-        end[link] = kept
-        if kept == first:
+                if have <= dear * needs[at] + rounding:  # which spares most of them the division
+                    each = have / needs[at] if have > _SAME_PRICE * weight[flows[at]] else 0.0
+                    if each <= least * (1 + _SAME_PRICE):  # of equals the largest id goes last
+                        cheapest, paid = at, each
+                    if each < least:
+                        least, dear = each, each * (1 + 2 * _SAME_PRICE)
+        if kept == 0:
             length -= 1
             heap[0] = heap[length]
             continue
-        cheapest = kept - 1  # of equals the largest id goes last
-        while price[cheapest - first] > least * (1 + _SAME_PRICE):
-            cheapest -= 1
-        paid = price[cheapest - first]
-        for at in range(first, kept):
-            coflow = waiting[at]
-            scaled = left[coflow] - paid * needed_s[at]
-            left[coflow] = scaled if scaled > _SAME_PRICE * weight[coflow] else 0.0
-        chosen = waiting[cheapest]
+        chosen = flows[cheapest]
+        if paid > 0.0:
+            for at in range(len(flows)):
+                scaled = left[flows[at]] - paid * needs[at]
+                left[flows[at]] = 0.0 if scaled < 0.0 else scaled
+        if kept < _CROWDED * len(flows):
+            kept = begin[link]
+            for at in range(begin[link], end[link]):
+                if left[waiting[at]] >= 0.0:
+                    waiting[kept] = waiting[at]
+                    needed_s[kept] = needed_s[at]
+                    kept += 1
+            end[link] = kept
         place[chosen] = last
-        left[chosen] = -1.0
+        left[chosen] = math.nan
         for cell in range(start[chosen], start[chosen + 1]):
             load_s[link_of[cell]] -= need_s[cell]
         last -= 1
@@ -558,7 +566,7 @@ madd = Kernel(_madd, "iiiiffFFFI")
 fill = Kernel(_fill, "iiiiffFFFIIFFIIIIIII")
 lateness = Kernel(_lateness, "iiiifffFFI")
 needed = Kernel(_needed, "iiiiffFFI")
-bssi = Kernel(_bssi, "iiffIFFFIIIIIF")
+bssi = Kernel(_bssi, "iiffIFFIIIIIF")
 paced = Kernel(_paced, "iiifFF")
 demands = Kernel(_demands, "iiiiffIIFF")
 KERNELS = (madd, fill, lateness, needed, bssi, paced, demands)

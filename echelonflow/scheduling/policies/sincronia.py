@@ -76,7 +76,7 @@ def _places(snapshot: Snapshot, member: Ints, ids: Ints, weight: Floats) -> Ints
         raise FloatingPointError("bytes left are not known")
     found: Ints = np.zeros(count, np.int64)
     kernels.bssi(
-        cell_start, cell_link[:cells], need_s[:cells], weight[by_id], found, np.zeros(count), np.zeros(count),
-        np.zeros(links), *np.zeros((4, links), np.int64), np.zeros(cells, np.int64), np.zeros(cells),
+        cell_start, cell_link[:cells], need_s[:cells], weight[by_id], found, np.zeros(count), np.zeros(links),
+        *np.zeros((4, links), np.int64), np.zeros(cells, np.int64), np.zeros(cells),
     )  # fmt: skip
     return found[row]

@@ -27,7 +27,6 @@ class Demand(NamedTuple):
     own_weight: Floats
     place: Ints
     left: Floats
-    price: Floats
     load_s: Floats
     by_link: Ints
     """3 rows by link, and one place more."""
@@ -42,7 +41,7 @@ def demand_of(coflow_id: Ints, weight: Floats, cells: int, links: int) -> Demand
     return Demand(
         np.argsort(coflow_id), np.zeros(coflows, np.bool_), weight, np.zeros(coflows + 1, np.int64),
         np.zeros(cells, np.int64), np.zeros(cells), np.zeros(coflows), np.zeros(coflows, np.int64), np.zeros(coflows),
-        np.zeros(coflows), np.zeros(links), np.zeros((4, links + 1), np.int64), np.zeros(cells, np.int64),
+        np.zeros(links), np.zeros((4, links + 1), np.int64), np.zeros(cells, np.int64),
         np.zeros(cells),
     )  # fmt: skip
 
@@ -70,7 +69,7 @@ def set_places(
         demand.cell_start[count] = room
     _order(
         demand.cell_start[: count + 1], demand.cell_link, demand.need_s, demand.own_weight, demand.place, demand.left,
-        demand.price, demand.load_s, demand.by_link[0], demand.by_link[1], demand.by_link[2], demand.by_link[3],
+        demand.load_s, demand.by_link[0], demand.by_link[1], demand.by_link[2], demand.by_link[3],
         demand.waiting, demand.needed_s,
     )  # fmt: skip
     count = 0

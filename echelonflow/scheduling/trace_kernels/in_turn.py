@@ -48,7 +48,9 @@ class _Flows(NamedTuple):
     """Flows of a Coflow lie side by side, those with the same first link next to each other: a *bundle*."""
 
     row: Ints
-    """Those in flight: of each bundle from its first place on. The other columns are by row."""
+    """Those in flight: of each bundle from its first place on."""
+    last_cell: Ints
+    """By place in `row`: the cell of the last link on that flow's way. The other columns are by row."""
     place: Ints
     """Where a flow is in `row`; -1 when it has ended."""
     bundle: Ints
@@ -92,6 +94,8 @@ class _Cells(NamedTuple):
     link: Ints
     flows: Ints
     left_bytes: Floats
+    is_open: Bools
+    """For the Coflow whose rates are being set: whether anything is left there."""
 
 
 class _Round(NamedTuple):
@@ -136,14 +140,17 @@ def finish_times(form: Form, trace: TraceFlows) -> Ended | None:
     sizes = np.add.reduceat(trace.size_bytes, trace.first_flow[:-1]).astype(np.float64)
     whole, ended_s = trace.capacity_Bps, np.empty(flows)
     events = _run(
-        _Flows(np.arange(flows), np.arange(flows), laid.bundle, laid.size_bytes, laid.paths.start, laid.hop_cell),
+        _Flows(
+            np.arange(flows), laid.hop_cell[laid.paths.start[1:] - 1], np.arange(flows), laid.bundle, laid.size_bytes,
+            laid.paths.start, laid.hop_cell,
+        ),
         _Bundles(laid.bundle_start, laid.bundle_flows, laid.bundle_cell),
         _Coflows(
             trace.first_flow, laid.first_bundle, laid.first_cell, np.diff(trace.first_flow),
             trace.arrival_s.copy(), np.full(coflows, math.inf), sizes, sizes.copy(), np.zeros(coflows, np.int64),
             _sets_of_links(laid, words), np.zeros(coflows, np.bool_), np.zeros((4, coflows), np.int64),
         ),
-        _Cells(laid.cell_link, np.bincount(laid.hop_cell), laid.cell_bytes),
+        _Cells(laid.cell_link, np.bincount(laid.hop_cell), laid.cell_bytes, np.zeros(cells, np.bool_)),
         _round(flows, coflows, cells, lanes * links, lanes * words),
         _round(flows if queues else 1, coflows, cells, links, words),
         _Links(whole, _SPENT * whole, np.zeros(lanes * links, np.int64), np.tile(whole, lanes)),
@@ -295,6 +302,7 @@ def _retire(
         bundles.flows[bundle] -= 1
         last = bundles.first_row[bundle] + bundles.flows[bundle]
         flows.row[flows.place[row]] = flows.row[last]
+        flows.last_cell[flows.place[row]] = flows.last_cell[last]
         flows.place[flows.row[last]] = flows.place[row]
         flows.place[row] = -1
         coflows.flows[coflow] -= 1
@@ -509,16 +517,17 @@ def _set_rates(
         shares.left_Bps[k] = way.found_Bps[cell_begin + k]
         shares.spent_Bps[k] = links.spent_Bps[link]
         shares.crowd[k] = 0
+        cells.is_open[cell_begin + k] = shares.left_Bps[k] > shares.spent_Bps[k]
     takers = 0
     for bundle in range(coflows.first_bundle[coflow], coflows.first_bundle[coflow + 1]):
-        k = bundles.cell[bundle] - cell_begin
-        if bundles.flows[bundle] == 0 or shares.left_Bps[k] <= shares.spent_Bps[k]:
+        if not cells.is_open[bundles.cell[bundle]]:
             continue
         for i in range(bundles.first_row[bundle], bundles.first_row[bundle] + bundles.flows[bundle]):
+            if not cells.is_open[flows.last_cell[i]]:
+                continue
             row, is_open = flows.row[i], True
-            for hop in range(flows.path_start[row] + 1, flows.path_start[row + 1]):
-                k = flows.hop_cell[hop] - cell_begin
-                is_open = is_open and shares.left_Bps[k] > shares.spent_Bps[k]
+            for hop in range(flows.path_start[row] + 1, flows.path_start[row + 1] - 1):
+                is_open = is_open and cells.is_open[flows.hop_cell[hop]]
             if is_open:
                 way.moving[row_begin + takers] = row
                 takers += 1
