@@ -77,17 +77,20 @@ class _Decision:
 class Replayed:
     """How far a run's settings and links were from ideal, so that a simulation repeats it.
 
-    `in_force_s` says when what is decided at a time is in force for each of some flows. `carried_Bps` is what links carried,
-    None for what they declare. `acknowledgements` take their part of that. Nobody told the policy of either.
+    `in_force_s` says when what is decided at a time is in force for each of some flows. `decided` says what was decided for
+    just these flows, as rates and classes, None where that is not known: then the policy's answer counts. `carried_Bps` is
+    what links carried, None for what they declare. `acknowledgements` take their part of that. Nobody told the policy of either.
     """
 
     def __init__(
         self,
         in_force_s: Callable[[Ints, float], Floats],
+        decided: Callable[[Ints, float], tuple[Floats, Ints] | None],
         carried_Bps: Sequence[float] | None,
         acknowledgements: Acknowledgements | None = None,
     ) -> None:
         self.in_force_s = in_force_s
+        self.decided = decided
         self.acknowledgements = acknowledgements
         self.carried_Bps: Floats | None = None if carried_Bps is None else np.array(carried_Bps, np.float64)
 
@@ -231,6 +234,11 @@ class Engine:
         if self._faults is not None:
             self._faults.note_classes(flows.handle, flows.decided_class)
         if self._replayed is not None:
+            was_decided = self._replayed.decided(flows.handle, self.now_s)
+            if was_decided is not None:
+                rates, served_class = was_decided
+                if self._classes is not None:
+                    flows.decided_class = np.where(served_class == UNDECIDED, flows.decided_class, served_class)
             self._tell_changes(self._replayed, rates, served_class)
         else:
             decision = _Decision(flows.handle, rates, served_class)

@@ -87,7 +87,7 @@ def simulate(
     if measured is not None and not measured.obeys_at_once:
         share = measured.acknowledgement_share
         acknowledgements = Acknowledgements(share, network, source.ends) if share > 0 else None
-        replayed = Replayed(source.in_force_s, carried_Bps, acknowledgements)
+        replayed = Replayed(source.in_force_s, source.decided, carried_Bps, acknowledgements)
     Engine(source, policy, realism, in_force, replayed, ahead).run(on_progress)
     source.check_done()
     record.counters.update(policy.counters())

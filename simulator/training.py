@@ -21,6 +21,7 @@ from echelonflow.model.progress import JobProgress, StepKey
 from echelonflow.records.run_columns import ComputeColumns, ComputeStep, FlowColumns, FlowStep
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling.ahead import Candidates
+from echelonflow.scheduling.folding import UNDECIDED
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.scheduling.state import SchedulerState
 from echelonflow.wire.declare import declarations
@@ -165,6 +166,20 @@ class TrainingJobs:
             change_s = now_s + settings.change_s.get(key, settings.usual_change_s)
             found.append(first_s if now_s <= release_s else max(first_s, change_s))
         return np.array(found)
+
+    def decided(self, handle: Ints, now_s: float) -> tuple[Floats, Ints] | None:
+        """Rates and classes of just these flows as they were decided in the run that is repeated; None where they never were."""
+        settings = self._measured.settings
+        if settings is None or not settings.decided:
+            return None
+        keys = self.keys(handle)
+        several = settings.decided.get(frozenset(keys))
+        if several is None:
+            return None
+        nearest = min(several, key=lambda one: abs(one.time_s - now_s))
+        told = [nearest.flows[key] for key in keys]
+        classes = [UNDECIDED if traffic_class is None else traffic_class for traffic_class, _ in told]
+        return np.array([rate_Bps for _, rate_Bps in told]), np.array(classes, np.int64)
 
     def ends(self, handle: Ints) -> list[tuple[str, str]]:
         """Source and destination hosts of flows in flight."""

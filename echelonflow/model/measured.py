@@ -7,10 +7,19 @@ was on time.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from echelonflow.model.flow_key import FlowKey
+
+
+class Decided(NamedTuple):
+    """What held for all flows in flight from a decision on."""
+
+    time_s: float
+    flows: Mapping[FlowKey, tuple[int | None, float]]
+    """Class, counted from 0, the first one that carries data, or None for a flow that was to wait; and rate in bytes/s, infinite where it was not paced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +37,9 @@ class Settings:
     """From a flow's last byte on the wire until its receiver went on."""
     acknowledged_s: Mapping[FlowKey, float] = field(default_factory=dict)
     """From a flow's last byte on the wire until its sender went on."""
+    decided: Mapping[frozenset[FlowKey], Sequence[Decided]] = field(default_factory=dict)
+    """What was decided while just these flows were in flight, in order. An order may hang on milliseconds, which no
+    simulation repeats: where one comes to the same flows, it goes by what was decided, and asks the policy elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

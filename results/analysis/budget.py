@@ -22,7 +22,7 @@ class JobBudget:
     computation_s: float
     """What late computations added. From budget.json."""
     decisions_s: float
-    """What was added by the time that decisions and hand-overs took, and by having few classes. From budget.json."""
+    """What was added by the time that decisions and hand-overs took, by having few classes, and by orders that came out otherwise. From budget.json."""
     hindered_s: float
     """The part of that which came of spells in which the host or other programs had the processors. From budget.json."""
     acknowledgements_s: float

@@ -19,6 +19,7 @@ from echelonflow.records.outcome import RunOutcome
 from echelonflow.records.run_record import RunRecord
 from results.analysis.acknowledgements import acknowledgement_share
 from results.analysis.asked import held_names, ready_s
+from results.analysis.decided import decided
 from results.analysis.evidence import Evidence, RawRun
 from results.analysis.packets import FlowPackets
 from results.analysis.passing import WaitedFor
@@ -128,6 +129,7 @@ def _settings(read: ReadRun, packets: Mapping[FlowKey, FlowPackets]) -> Settings
         statistics.median([value for values in change_s.values() for value in values]) if change_s else 0.0,
         arrival_s,
         acknowledged_s,
+        decided(record),
     )
 
 

@@ -28,7 +28,7 @@ BUDGET_COLUMNS: tuple[PrintedColumn[PolicyResult], ...] = (
         lambda r: None if r.budget is None else r.budget.ideal_s,
     ),
     _part("+ computation", "computation_s", "What late computations added."),
-    _part("+ decisions", "decisions_s", "What the time added that decisions and hand-overs took, and having few classes."),
+    _part("+ decisions", "decisions_s", "What was added by the time of decisions and hand-overs, few classes, and orders that came out otherwise."),
     _part("+ acks", "acknowledgements_s", "What acknowledgements added, which take their part of the links."),
     _part("+ links", "links_s", "What links added that carried other than they declare."),
     _part("unexplained", "unexplained_s", "What none of these explains."),

@@ -10,7 +10,7 @@ import dataclasses
 import pytest
 
 from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
-from echelonflow.model.measured import Measured, Settings
+from echelonflow.model.measured import Decided, Measured, Settings
 from echelonflow.scheduling import policies
 from simulator.fluid import simulate
 from simulator.realism import EXACT, Realism
@@ -112,6 +112,20 @@ def test_a_change_in_mid_flight_comes_into_force_later():
     assert alone["at once"] == pytest.approx(3.0, abs=1e-4)
     # For 0.5 s both are in one class and share: a quarter of a second of the short one is sent then.
     assert alone["late"] == pytest.approx(3.25, abs=1e-4)
+
+
+@pytest.mark.parametrize("enforcer", ["priority", "rate"])
+def test_what_was_decided_for_the_same_flows_is_decided_again(enforcer):
+    """The short job's flow would go first; it was decided otherwise while both were in flight."""
+    long_job = dataclasses.replace(one_flow(6.0), name="long")
+    short_job = dataclasses.replace(one_flow(1.0), name="short", start_s=1.0)
+    both = {key("x", job="long"): (0, NETWORK.capacity_Bps[0]), key("x", job="short"): (None, 0.0)}
+    settings = Settings(decided={frozenset(both): [Decided(2.0, both)]})
+    record = simulate([long_job, short_job], NETWORK, policies.load("srpt"),
+                      realism=dataclasses.replace(CLASSES, enforcer=enforcer), measured=Measured(settings=settings))  # fmt: skip
+    finish_s = {f.job: f.finish_s for f in record.flows}
+    assert finish_s["long"] == pytest.approx(7.0, abs=1e-4)
+    assert finish_s["short"] == pytest.approx(8.0, abs=1e-4)  # alone, which was never decided: the policy is asked
 
 
 def test_both_ends_of_a_flow_go_on_when_they_have_noticed():

@@ -1,0 +1,77 @@
+"""What was decided for which flows in flight: so that a simulation can go by it where it comes to the same flows.
+
+An order may hang on milliseconds, which no simulation repeats. Asked again, a policy would sometimes decide otherwise than
+it did, and everything after would be another run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+
+from echelonflow.model.flow_key import FlowKey
+from echelonflow.model.measured import Decided
+from echelonflow.records.run_record import DecisionRecord, RunRecord
+from echelonflow.wire.classes import DATA_CLASSES, class_of_dscp
+
+_AT_THE_END_OF = "end of "
+"""How the trigger of a decision begins that holds once flows have ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a decision said to a flow."""
+
+    number: int
+    traffic_class: int | None
+    rate_Bps: float
+
+    @staticmethod
+    def of(decision: DecisionRecord, dscp: int, rate_Bps: float | None) -> _Said:
+        traffic_class = None if rate_Bps == 0 else max(class_of_dscp(dscp) - DATA_CLASSES[0], 0)
+        return _Said(decision.number, traffic_class, math.inf if rate_Bps is None else rate_Bps)
+
+
+def decided(record: RunRecord) -> dict[frozenset[FlowKey], list[Decided]]:
+    """What held from each decision on, by the flows that were in flight, as far as the log of decisions tells them all.
+
+    That is what it changed, and what earlier ones had said. These said it to flows ahead of their release, too, and to
+    senders for when a flow of their own would have ended.
+    """
+    flows = {f"{f.job}/{f.flow}#{f.iteration}": f for f in record.flows}
+    source = {(f.job, f.iteration, f.flow): f.src_host for f in record.flows}
+    found: dict[frozenset[FlowKey], list[Decided]] = defaultdict(list)
+    in_flight: set[FlowKey] = set()
+    told: dict[FlowKey, _Said] = {}
+    at_end: dict[str, dict[FlowKey, _Said]] = defaultdict(dict)
+    for decision in record.decisions:
+        said = {(job, k, flow): _Said.of(decision, dscp, rate) for job, k, flow, dscp, rate in decision.changed}
+        if decision.ahead and decision.trigger.startswith(_AT_THE_END_OF):
+            for name in decision.trigger.removeprefix(_AT_THE_END_OF).split(", "):
+                sender = flows[name].src_host if name in flows else None
+                at_end[name].update({key: one for key, one in said.items() if source.get(key) == sender})
+        elif decision.ahead:
+            told.update(said)
+        else:
+            for what, _, name in (event.partition(" ") for event in decision.trigger.split(", ")):
+                if name not in flows:
+                    continue
+                key = (flows[name].job, flows[name].iteration, flows[name].flow)
+                if what == "release":
+                    in_flight.add(key)
+                elif what == "finish":
+                    in_flight.discard(key)
+                    went_on = at_end.pop(name, {}).items()
+                    told.update({key: one for key, one in went_on if key not in told or told[key].number < one.number})
+            told.update(said)
+            if len(in_flight) != decision.flows:  # its log names only the first of many events
+                in_flight = _in_flight(record, decision.time_s)
+            if len(in_flight) == decision.flows and in_flight <= told.keys():
+                now = {key: (told[key].traffic_class, told[key].rate_Bps) for key in in_flight}
+                found[frozenset(in_flight)].append(Decided(decision.time_s, now))
+    return dict(found)
+
+
+def _in_flight(record: RunRecord, at_s: float) -> set[FlowKey]:
+    return {(f.job, f.iteration, f.flow) for f in record.flows if f.release_s <= at_s < f.finish_s}

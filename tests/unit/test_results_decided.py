@@ -1,0 +1,91 @@
+"""What was decided for which flows in flight, as a log of decisions tells it."""
+
+from __future__ import annotations
+
+import math
+
+from echelonflow.records.run_record import DecisionRecord, FlowRecord, RunRecord
+from results.analysis.decided import decided
+
+FIRST, SECOND, THIRD = ("job", 0, "first"), ("job", 0, "second"), ("job", 0, "third")
+RELEASE = {name: f"release job/{name}#0" for name in ("first", "second", "third")}
+
+
+def flow(name, release_s, finish_s, src_host="h1"):
+    return FlowRecord(
+        "job", 0, name, "group", "group", name, src_host, "h2", 10000, 5001, 1000, 0.0, release_s, release_s, finish_s, 1000, 1000
+    )  # fmt: skip
+
+
+FLOWS = [flow("first", 0.0, 5.0), flow("second", 1.0, 9.0), flow("third", 2.0, 8.0, src_host="h3")]
+
+
+def log(*decisions):
+    """Each is (trigger, flows in flight, changed), or the same and True if it was ahead of time; one a second."""
+    return RunRecord(
+        "echelonflow", 0, flows=FLOWS,
+        decisions=[
+            DecisionRecord(float(n), trigger, flows, 1, "", 0.1, 0.1, tuple(changed), n, bool(ahead))
+            for n, (trigger, flows, changed, *ahead) in enumerate(decisions)
+        ],
+    )  # fmt: skip
+
+
+def told(record, *keys):
+    """Classes and rates when just these were in flight, decision by decision."""
+    return [one.flows for one in decided(record)[frozenset(keys)]]
+
+
+def test_what_is_not_changed_goes_on():
+    record = log(
+        (RELEASE["first"], 1, [(*FIRST, 48, None)]),
+        (RELEASE["second"], 2, [(*FIRST, 40, None), (*SECOND, 48, 1e6)]),
+        ("expiry", 2, [(*SECOND, 48, 2e6)]),
+    )
+    assert told(record, FIRST) == [{FIRST: (0, math.inf)}]
+    assert told(record, FIRST, SECOND) == [
+        {FIRST: (1, math.inf), SECOND: (0, 1e6)},
+        {FIRST: (1, math.inf), SECOND: (0, 2e6)},
+    ]
+
+
+def test_what_was_said_ahead_of_a_release_holds_from_then_on():
+    record = log(
+        ("ahead job/second#0", 2, [(*SECOND, 40, 0.0)], True),
+        (f"{RELEASE['first']}, {RELEASE['second']}", 2, [(*FIRST, 48, None)]),
+    )
+    assert told(record, FIRST, SECOND) == [{FIRST: (0, math.inf), SECOND: (None, 0.0)}]
+
+
+def test_what_was_said_for_an_end_holds_from_the_end_on_and_for_the_same_sender_alone():
+    record = log(
+        (f"{RELEASE['first']}, {RELEASE['second']}, {RELEASE['third']}", 3,
+         [(*FIRST, 48, None), (*SECOND, 40, 0.0), (*THIRD, 40, 0.0)]),
+        ("end of job/first#0", 2, [(*SECOND, 48, None), (*THIRD, 48, None)], True),
+        ("expiry", 3, []),
+        ("finish job/first#0", 2, []),
+    )  # fmt: skip
+    assert told(record, FIRST, SECOND, THIRD)[-1][SECOND] == (None, 0.0)
+    assert told(record, SECOND, THIRD) == [{SECOND: (0, math.inf), THIRD: (None, 0.0)}]
+
+
+def test_a_newer_decision_counts_for_more_than_what_was_said_for_an_end():
+    record = log(
+        ("end of job/first#0", 1, [(*SECOND, 48, None)], True),
+        (f"{RELEASE['first']}, {RELEASE['second']}", 2, [(*FIRST, 48, None), (*SECOND, 32, None)]),
+        ("finish job/first#0", 1, []),
+    )
+    assert told(record, SECOND) == [{SECOND: (2, math.inf)}]
+
+
+def test_where_the_log_names_too_few_events_the_flows_follow_from_their_times():
+    record = log(
+        ("job/other#0", 0, []),
+        (f"{RELEASE['first']}, and 1 more", 2, [(*FIRST, 48, None), (*SECOND, 40, None)]),
+    )
+    assert told(record, FIRST, SECOND) == [{FIRST: (0, math.inf), SECOND: (1, math.inf)}]
+
+
+def test_a_decision_is_left_out_where_it_is_not_known_for_what_or_what():
+    assert decided(log((f"{RELEASE['first']}, and 4 more", 5, [(*FIRST, 48, None)]))) == {}
+    assert decided(log((RELEASE["first"], 1, []))) == {}
