@@ -32,6 +32,10 @@ IDLE_DECISIONS = 1000
 MOVED_SHARE = 1e-9
 """Share of the bytes in flight below which so many decisions have moved nothing."""
 
+NOTHING_SHARE, MUCH_SHARE = 0.01, 0.2
+"""Of what the fastest link carries: a flow that has less than the one in one answer and more than the other in another was
+put elsewhere in the order."""
+
 
 class Source(Protocol):
     """Where flows come from and go to: training jobs, or a trace."""
@@ -235,10 +239,11 @@ class Engine:
             self._faults.note_classes(flows.handle, flows.decided_class)
         if self._replayed is not None:
             was_decided = self._replayed.decided(flows.handle, self.now_s)
-            if was_decided is not None:
-                rates, served_class = was_decided
-                if self._classes is not None:
-                    flows.decided_class = np.where(served_class == UNDECIDED, flows.decided_class, served_class)
+            if was_decided is not None and self._classes is not None:
+                served_class = was_decided[1]
+                flows.decided_class = np.where(served_class == UNDECIDED, flows.decided_class, served_class)
+            elif was_decided is not None and _serve_others(rates, was_decided[0], snapshot):
+                rates = was_decided[0]
             self._tell_changes(self._replayed, rates, served_class)
         else:
             decision = _Decision(flows.handle, rates, served_class)
@@ -385,6 +390,14 @@ def waits_for_ever(job: str, held: str = "") -> RunError:
     """What is wrong where all is quiet and a job has not ended; `held` is what its own scheduler waits for."""
     why = f"its job scheduler stalls: {held}" if held else "its DAG never lets it go on"
     return RunError(f"simulation ended but job {job} still waits: {why}")
+
+
+def _serve_others(rates_Bps: Floats, was_Bps: Floats, snapshot: Snapshot) -> bool:
+    """Whether two answers serve other flows. Rates that follow what is left differ by a little wherever that does."""
+    carried_Bps = float(snapshot.capacity_Bps.max())
+    nothing, much = NOTHING_SHARE * carried_Bps, MUCH_SHARE * carried_Bps
+    other = ((rates_Bps < nothing) & (was_Bps > much)) | ((was_Bps < nothing) & (rates_Bps > much))
+    return bool(other.any())
 
 
 def _placed(values: np.ndarray, rows: Ints | None) -> np.ndarray:
