@@ -120,6 +120,9 @@ def _is_closed(folder: Path) -> bool:
 
 def _stop_being_root(readable: Sequence[Path]) -> None:
     number = _FIRST_ID + os.getpid() % _IDS
+    there = [
+        path for path in readable if path.exists()
+    ]  # what lies in a closed folder cannot be told from nothing later
     try:
         os.setgroups([])
         os.setgid(number)  # for root: the real, the effective and the saved one
@@ -129,8 +132,8 @@ def _stop_being_root(readable: Sequence[Path]) -> None:
             f"policy files run as an unprivileged user, and this process cannot become one ({error.strerror}); "
             "start it with the capabilities SETUID and SETGID, or not as root"
         ) from None
-    for path in readable:
-        if path.exists() and not os.access(path, os.R_OK):
+    for path in there:
+        if not os.access(path, os.R_OK):
             raise InputError(
                 f"policy files run as an unprivileged user, who cannot read {path}; let others read it (chmod o+rX)"
             )
