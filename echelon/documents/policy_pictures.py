@@ -21,7 +21,6 @@ from echelonflow.model.network import Network
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import policies
 from echelonflow.scheduling.allocation import Allocation
-from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.tables import markdown_table
 from results.pictures import style
@@ -117,7 +116,7 @@ def observe(text: str) -> Seen:
         decided.append((snapshot.now_s, snapshot, allocation))
         return allocation
 
-    record = simulate(jobs, network, Policy(policy.name, policy.enforcer, policy.summary, noting))
+    record = simulate(jobs, network, policy.deciding(noting))
     end_s = {job.name: max(c.finish_s for c in record.computes if c.job == job.name) for job in jobs}
     return Seen(_bands(network, jobs, record, decided), end_s["pipeline"], end_s["gradients"])
 

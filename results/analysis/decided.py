@@ -17,6 +17,8 @@ from echelonflow.wire.classes import DATA_CLASSES, class_of_dscp
 
 _AT_THE_END_OF = "end of "
 """How the trigger of a decision begins that holds once flows have ended."""
+MOST_TOLD = 2_000_000
+"""Settings that are kept, over all decisions; a run of minutes has some tens of thousands. After these the policy is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ def decided(record: RunRecord) -> dict[frozenset[FlowKey], list[Decided]]:
     found: dict[frozenset[FlowKey], list[Decided]] = defaultdict(list)
     in_flight: set[FlowKey] = set()
     told: dict[FlowKey, _Said] = {}
+    room = MOST_TOLD
     at_end: dict[str, dict[FlowKey, _Said]] = defaultdict(dict)
     for decision in record.decisions:
         said = {(job, k, flow): _Said.of(decision, dscp, rate) for job, k, flow, dscp, rate in decision.changed}
@@ -67,6 +70,9 @@ def decided(record: RunRecord) -> dict[frozenset[FlowKey], list[Decided]]:
             told.update(said)
             if len(in_flight) != decision.flows:  # its log names only the first of many events
                 in_flight = _in_flight(record, decision.time_s)
+            room -= len(in_flight)
+            if room < 0:
+                break
             if len(in_flight) == decision.flows and in_flight <= told.keys():
                 now = {key: (told[key].traffic_class, told[key].rate_Bps) for key in in_flight}
                 found[frozenset(in_flight)].append(Decided(decision.time_s, now))

@@ -86,6 +86,12 @@ def test_where_the_log_names_too_few_events_the_flows_follow_from_their_times():
     assert told(record, FIRST, SECOND) == [{FIRST: (0, math.inf), SECOND: (1, math.inf)}]
 
 
+def test_no_more_is_kept_than_there_is_room_for(monkeypatch):
+    monkeypatch.setattr("results.analysis.decided.MOST_TOLD", 2)
+    record = log((RELEASE["first"], 1, [(*FIRST, 48, None)]), ("expiry", 1, []), ("expiry", 1, []))
+    assert len(told(record, FIRST)) == 2
+
+
 def test_a_decision_is_left_out_where_it_is_not_known_for_what_or_what():
     assert decided(log((f"{RELEASE['first']}, and 4 more", 5, [(*FIRST, 48, None)]))) == {}
     assert decided(log((RELEASE["first"], 1, []))) == {}

@@ -120,9 +120,8 @@ def _is_closed(folder: Path) -> bool:
 
 def _stop_being_root(readable: Sequence[Path]) -> None:
     number = _FIRST_ID + os.getpid() % _IDS
-    there = [
-        path for path in readable if path.exists()
-    ]  # what lies in a closed folder cannot be told from nothing later
+    # Asked while it can be: for who is not root, what lies in a closed folder is as good as not there.
+    there = [path for path in readable if path.exists()]
     try:
         os.setgroups([])
         os.setgid(number)  # for root: the real, the effective and the saved one
