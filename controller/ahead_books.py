@@ -7,13 +7,14 @@ now? Agents are told only what is new to them. At a release the real decision fo
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
 import numpy as np
 
 from controller.enforcers import ENFORCERS, Treatment
-from controller.hand_overs import ending_next
-from controller.in_flight import FlowInFlight, Told, unless_it_waits
+from controller.hand_overs import End, Ends, Waiting, ends_awaited, says_the_same
+from controller.in_flight import FlowInFlight, Then, Told, unless_it_waits
 from controller.instructions import Ahead, Question
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.scheduling.ahead import AnswerMemory, Candidates, CandidateSet, template
@@ -25,6 +26,8 @@ from echelonflow.wire.messages import Setting
 
 SETS_AT_ONCE = 4
 """So many sets are gone through in one piece of spare time, if their answers are remembered."""
+ENDS_AT_ONCE = 3
+"""So many ends of flows, those that come first, are asked about after each decision: what comes then?"""
 MOST_BESIDE = 1000
 """Beside more flows in flight nothing is decided ahead: one question would take longer than what comes may wait."""
 
@@ -60,12 +63,16 @@ class AheadBooks:
         """Of a flow that was released: by whom."""
         self._told: dict[FlowKey, Told] = {}
         self._memory: AnswerMemory[Treatments] = AnswerMemory()
+        self._sets: list[CandidateSet] = []
         self._to_do: list[CandidateSet] = []
+        """Those of `_sets` that were not gone through yet, in reverse."""
+        self._ends: list[End] | None = None
+        """Ends of flows of which it was not asked yet what comes then, in reverse; None: to be made out."""
+        self._asked_ends: set[End] = set()
+        """Those that were asked about since there were others at these senders."""
         self._stale = True
         """Whether something has been decided since the sets were made out."""
         self._asked: Question | None = None
-        self._ends_seen = False
-        """Whether it was asked since the last decision what comes when flows have ended."""
 
     # What happens to flows
 
@@ -74,6 +81,12 @@ class AheadBooks:
         self.candidates.release(key, index)
         self._sender[key[0], key[2]] = client
         return self._told.pop(key, None)
+
+    def end(self, key: FlowKey) -> None:
+        """A flow has ended: what was to hold from then on is in force at the senders."""
+        for waiting, told in self._told.items():
+            if told.then is not None and told.then.after == key:
+                self._told[waiting] = told.at_its_turn
 
     def withdraw(self, jobs: Collection[str]) -> None:
         """Forget jobs."""
@@ -89,7 +102,7 @@ class AheadBooks:
     def note_decision(self) -> None:
         """Something has been decided, or nothing is left in flight: look again what can be decided ahead."""
         self._stale = True
-        self._ends_seen = False
+        self._ends = None
         self._asked = None
 
     def forget_answer(self, told: Told) -> None:
@@ -99,7 +112,9 @@ class AheadBooks:
     def take_all_back(self) -> list[tuple[int, Setting]]:
         """What was told counts no more, as another policy is in force; returns what to tell whom."""
         self._memory.clear()
+        self._asked_ends.clear()
         self.note_decision()
+        self._told = {key: told.at_its_turn for key, told in self._told.items()}
         return self.tell(list(self._told), [None] * len(self._told), None, self._number())
 
     # Spare time
@@ -107,12 +122,13 @@ class AheadBooks:
     @property
     def has_work(self) -> bool:
         """Whether there may be something to decide ahead."""
-        return self._asked is None and (self._stale or bool(self._to_do) or not self._ends_seen)
+        return self._asked is None and (self._stale or bool(self._to_do) or self._ends is None or bool(self._ends))
 
     def next_sets(self, beside: int) -> list[CandidateSet]:
         """The next sets to be asked about, all of whose flows are still to be released; `beside` flows are in flight."""
         if self._stale:
-            self._to_do = [] if beside > MOST_BESIDE else self.candidates.sets()[::-1]
+            self._sets = [] if beside > MOST_BESIDE else self.candidates.sets()
+            self._to_do = self._sets[::-1]
             self._stale = False
         taken: list[CandidateSet] = []
         while self._to_do and len(taken) < SETS_AT_ONCE:
@@ -129,35 +145,64 @@ class AheadBooks:
         self, candidates: CandidateSet, by: Hashable, policy: Policy, now_s: float, estimate: Estimate
     ) -> Question:
         """What `policy` is asked about a set, which is open from now on."""
+        trigger, ahead = trigger_of(candidates.flows), Ahead(candidates.flows, by)
+        return self._suppose(ahead, candidates.ended, trigger, policy, now_s, estimate)
+
+    def _suppose(
+        self,
+        ahead: Ahead,
+        ended: frozenset[FlowKey],
+        trigger: str,
+        policy: Policy,
+        now_s: float,
+        estimate: Estimate,
+    ) -> Question:
+        """What `policy` is asked, supposing that the flows of `ahead` were released and others had `ended`."""
         began_s = self._clock()
-        with self._state.supposing(candidates.flows, now_s):
+        with self._state.supposing(ahead.flows, now_s):
             snapshot, keys = self._state.snapshot(now_s, estimate)
-        kept = np.array([key not in candidates.ended for key in keys], bool)
+        kept = np.array([key not in ended for key in keys], bool)
         if not kept.all():
-            snapshot, keys = snapshot.only(kept), [key for key in keys if key not in candidates.ended]
-        number, trigger, ahead = self._number(), trigger_of(candidates.flows), Ahead(candidates.flows, by)
+            snapshot, keys = snapshot.only(kept), [key for key in keys if key not in ended]
+        number = self._number()
         self._asked = Question(number, policy, snapshot, tuple(keys), now_s, trigger, began_s, self._clock(), ahead)
         return self._asked
 
-    def question_of_ends(
+    def question_of_end(
         self, flows: Mapping[FlowKey, FlowInFlight], policy: Policy, now_s: float, estimate: Estimate
     ) -> Question | None:
-        """What `policy` is asked about the flows that end next, once after each decision; None where nobody waits for them."""
-        if self._ends_seen or self._to_do:
+        """What `policy` is asked about flows that end next, once all sets have been gone through; None where nobody waits."""
+        if self._to_do:
             return None
-        self._ends_seen = True
-        began_s = self._clock()
-        ended = ending_next(self._state, flows, now_s)
-        if not ended:
+        if self._ends is None:
+            self._ends = self._new_ends(ends_awaited(self._state, flows, self._waiting(), now_s))[::-1]
+        if not self._ends:
             return None
-        snapshot, keys = self._state.snapshot(now_s, estimate)
-        kept = np.array([key not in ended for key in keys], bool)
-        asked = tuple(key for key in keys if key not in ended)
-        trigger, ahead = trigger_of(sorted(ended), "end of"), Ahead((), None, ended)
-        self._asked = Question(
-            self._number(), policy, snapshot.only(kept), asked, now_s, trigger, began_s, self._clock(), ahead
-        )
-        return self._asked
+        end = self._ends.pop()
+        self._asked_ends.add(end)
+        released, ended = ((), frozenset()) if end.candidates is None else (end.candidates.flows, end.candidates.ended)
+        trigger = trigger_of(sorted(end.ending), "end of")
+        return self._suppose(Ahead(released, None, end.ending), end.ending | ended, trigger, policy, now_s, estimate)
+
+    def _new_ends(self, ends: Sequence[End]) -> list[End]:
+        """Those to ask about: the first that flows in flight wait for, of which others' flows may change what comes then.
+
+        Of the rest, those at whose senders something has changed since it was asked.
+        """
+        always = next((end for end in ends if end.candidates is None), None)
+        self._asked_ends &= set(ends)
+        return [end for end in ends if end is always or end not in self._asked_ends][:ENDS_AT_ONCE]
+
+    def _waiting(self) -> list[Waiting]:
+        """The sets with flows that were told to wait."""
+        found = []
+        for candidates in self._sets:
+            told = [(key, self._told[key]) for key in candidates.flows if key in self._told]
+            senders = (self._client(key) for key, each in told if each.treatment is None)
+            known = frozenset(client for client in senders if client is not None)
+            if known and len(told) == len(candidates.flows):
+                found.append(Waiting(candidates, known, any(each.then is not None for _, each in told)))
+        return found
 
     def close_question(self, number: int) -> Question | None:
         """The open question, which is no longer open; None for one that was overtaken."""
@@ -205,14 +250,47 @@ class AheadBooks:
             settings.append((client, Setting(job, name, iteration, dscp, rate_Bps, number)))
         return settings
 
+    def tell_turns(
+        self,
+        question: Question,
+        answer: Mapping[FlowKey, Treatment | None],
+        flows: Mapping[FlowKey, FlowInFlight],
+    ) -> list[tuple[int, Setting]]:
+        """What is to be told of flows that wait once they are released, until the ends that `question` supposes.
+
+        Only what is new; returns whom to tell.
+        """
+        assert question.ahead is not None
+        ends = Ends(self._state, flows, question.ahead.ended, question.time_s)
+        settings: list[tuple[int, Setting]] = []
+        for key in question.ahead.flows:
+            client, told = self._client(key), self._told.get(key)
+            if client is None or told is None or told.treatment is not None or key not in self.candidates:
+                continue
+            after, treatment = ends.awaited(key, client), unless_it_waits(answer[key])
+            then = None if after is None or treatment is None else Then(after, treatment)
+            if says_the_same(then, told.then):
+                continue
+            job, iteration, name = key
+            number = question.number
+            if then is None:
+                self._told[key] = Told(number, None, told.by)
+                settings.append((client, Setting(job, name, iteration, _WAITS.dscp, _WAITS.rate_Bps, number)))
+                continue
+            self._told[key] = dataclasses.replace(told, then=then, then_number=number)
+            dscp, rate_Bps = then.treatment.dscp, then.treatment.rate_Bps
+            settings.append((client, Setting(job, name, iteration, dscp, rate_Bps, number, then.after)))
+        return settings
+
     def marks(self, keys: Sequence[FlowKey], finished: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
         """Marks for rules ahead of releases; none where an earlier iteration of the connection has not `finished`."""
         found = {}
         for key in keys:
             told = self._told.get(key)
+            treatment = None if told is None else told.at_its_turn.treatment
             job, iteration, name = key
-            if told is not None and told.treatment is not None and finished.get((job, name), -1) >= iteration - 1:
-                found[job, name] = told.treatment.dscp
+            if treatment is not None and finished.get((job, name), -1) >= iteration - 1:
+                found[job, name] = treatment.dscp
         return found
 
     def _client(self, key: FlowKey) -> int | None:

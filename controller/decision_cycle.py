@@ -14,9 +14,10 @@ from collections.abc import Callable, Hashable, Sequence
 import numpy as np
 
 from controller.ahead_books import Treatments, treatments_by_flow, trigger_of
-from controller.enforcers import ENFORCERS
+from controller.enforcers import ENFORCERS, Treatment
 from controller.flow_books import FlowBooks
 from controller.hand_overs import hand_over
+from controller.in_flight import FlowInFlight, unless_it_waits
 from controller.instructions import AskPolicy, InstallRules, Instruction, LogDecision, Question, SendTo
 from echelonflow.model.arrays import Floats
 from echelonflow.model.flow_key import FlowKey
@@ -136,12 +137,14 @@ class DecisionCycle:
                 total_ms=self._since_ms(began_s),
             )
             instructions += self._tell_ahead(candidates.flows, treatments, by, record)
-        ends = self._ahead.question_of_ends(self._books.flows, policy, now_s, self._estimate(now_s))
-        return instructions if ends is None else [*instructions, AskPolicy(ends)]
+        end = self._ahead.question_of_end(self._books.flows, policy, now_s, self._estimate(now_s))
+        return instructions if end is None else [*instructions, AskPolicy(end)]
 
     def answer_ahead(self, question: Question, allocation: Allocation, enforcer: str) -> list[Instruction]:
         """What an answer means for flows that are still to be released: told and remembered."""
         assert question.ahead is not None
+        if question.ahead.ended and question.ahead.flows:
+            return self._answer_of_turns(question, allocation, enforcer)
         if question.ahead.ended:
             return self._answer_of_ends(question, question.ahead.ended, allocation, enforcer)
         treatments = self._ahead.answered(question, allocation, enforcer, self._books.flows)
@@ -159,6 +162,18 @@ class DecisionCycle:
         record = self._record(question, self._since_ms(question.asked_s))
         record = dataclasses.replace(record, ahead=True, changed=_changed(settings))
         return [*_messages(settings), LogDecision(record)]
+
+    def _answer_of_turns(self, question: Question, allocation: Allocation, enforcer: str) -> list[Instruction]:
+        """What senders do by themselves with flows that are still to be released, once others have ended."""
+        assert question.ahead is not None
+        answer = treatments_by_flow(question, allocation, enforcer, self._books.flows)
+        settings = self._ahead.tell_turns(question, answer, self._books.flows)
+        rules = self._rules.change(self._ahead.marks(question.ahead.flows, self._books.last_finished))
+        if not settings and not rules:
+            return []
+        record = self._record(question, self._since_ms(question.asked_s))
+        record = dataclasses.replace(record, ahead=True, changed=_changed(settings))
+        return [*rules, *_messages(settings), LogDecision(record)]
 
     def _tell_ahead(
         self, keys: Sequence[FlowKey], treatments: Treatments, by: Hashable, record: DecisionRecord
@@ -211,6 +226,9 @@ class DecisionCycle:
                 self._ahead.forget_answer(told)
             # What its sender may have done by itself since another flow has ended is confirmed or corrected.
             done = flow.then is not None and flow.then.after not in self._books.flows and flow.then.after not in asked
+            if treatment is not None and _waits_for_its_turn(flow, treatment) and not done:
+                flow.treatment = treatment
+                continue
             if treatment is not None and (treatment != flow.treatment or flow.unsure or done):
                 flow.treatment, flow.number, flow.unsure, flow.then = treatment, question.number, False, None
                 setting = Setting(job, name, iteration, treatment.dscp, treatment.rate_Bps, question.number)
@@ -229,6 +247,12 @@ class DecisionCycle:
             if treatment is not None:
                 marks[job, name] = treatment.dscp
         return self._rules.change(marks)
+
+
+def _waits_for_its_turn(flow: FlowInFlight, treatment: Treatment) -> bool:
+    """Whether a flow that is to wait waits already, for an end that its sender sees first: to say so again would hold it up."""
+    waits = unless_it_waits(flow.treatment) is None and unless_it_waits(treatment) is None
+    return waits and flow.then is not None and not flow.unsure
 
 
 def _messages(settings: list[tuple[int, Setting]]) -> list[SendTo]:

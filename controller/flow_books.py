@@ -124,6 +124,7 @@ class FlowBooks:
     def _end(self, key: FlowKey, finish_s: float) -> None:
         self.state.finish(key, finish_s)
         del self.flows[key]
+        self.ahead.end(key)
         job, iteration, flow = key
         self.last_finished[job, flow] = max(self.last_finished.get((job, flow), -1), iteration)
         self._note("finish", key)

@@ -1,21 +1,27 @@
 """Hand-overs: what comes when flows in flight have ended, told to their sender before they end.
 
 Pure, a part of the books of what is decided ahead. After a decision, in spare time, the policy is asked once more: what if
-the flows of the Coflow that ends next had ended? A flow that may then send at another rate, and whose sender also sends
+the flows of the Coflow that ends next at a sender had ended? A flow that may then send at another rate, and whose sender also sends
 one of those, is told so: "from the end of that one on". The sender finds its own flow's end out first. Of the ends of others' flows
 it knows nothing, so a flow that meets one of these on its way is told nothing. The real decision follows with the
 receiver's report, and confirms or corrects it.
+
+The same is asked for flows that are still to be released and would have to wait now. One that is released just before
+the end of the flow ahead of it, or just after, else stands still until that has been decided.
 
 A rule of a switch cannot wait for an end, so marks are never changed this way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from controller.enforcers import Treatment
 from controller.in_flight import FlowInFlight, Then
 from echelonflow.model.flow_key import FlowKey
+from echelonflow.scheduling.ahead import CandidateSet
 from echelonflow.scheduling.state import SchedulerState
 from echelonflow.wire.messages import Setting
 
@@ -25,19 +31,69 @@ SAME_RATE = 0.05
 """Relative change of a rate that was told, and holds only for those milliseconds, that is not worth another message."""
 
 
-def ending_next(state: SchedulerState, flows: Mapping[FlowKey, FlowInFlight], now_s: float) -> frozenset[FlowKey]:
-    """The flows in flight of the Coflow of which one ends first, as far as is known; none where nobody waits for it."""
-    sending = {key: _left_s(state, key, flow, now_s) for key, flow in flows.items() if flow.rate_Bps > 0}
+@dataclass(frozen=True, slots=True)
+class End:
+    """Flows in flight that end together, and flows that are still to be released which may have their turn then."""
+
+    ending: frozenset[FlowKey]
+    beside: frozenset[tuple[FlowKey, Treatment | None]]
+    """What the senders of those that wait have in flight, and how."""
+    candidates: CandidateSet | None = None
+    """None: only flows in flight wait for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Flows still to be released that were told to wait, who sends them, and whether one knows what it waits for."""
+
+    candidates: CandidateSet
+    senders: frozenset[int]
+    knows: bool
+
+
+def ends_awaited(
+    state: SchedulerState, flows: Mapping[FlowKey, FlowInFlight], waiting: Sequence[Waiting], now_s: float
+) -> list[End]:
+    """The next end of a Coflow at each sender of which another flow waits for it, in the order of these ends.
+
+    `waiting` flows do not count where others that the same clients send are in flight already, and wait for the same.
+    Where they have been told what they wait for they do: that may have to be taken back.
+    """
+
+    def beside(senders: Collection[int]) -> frozenset[tuple[FlowKey, Treatment | None]]:
+        return frozenset((key, flow.treatment) for key, flow in flows.items() if flow.client in senders)
+
+    found: dict[frozenset[FlowKey], tuple[float, int, End]] = {}
+    for place, client in enumerate(sorted({flow.client for flow in flows.values() if _is_slowed(flow)})):
+        left_s, ending = _ending_first(state, flows, {client}, now_s)
+        if ending not in found and _others_wait(flows, ending, {client}):
+            found[ending] = left_s, place, End(ending, beside({client}))
+    turns = []
+    for place, each in enumerate(waiting):
+        left_s, ending = _ending_first(state, flows, each.senders, now_s)
+        if ending and (each.knows or not _others_wait(flows, ending, each.senders)):
+            turns.append((left_s, len(found) + place, End(ending, beside(each.senders), each.candidates)))
+    return [end for _, _, end in sorted([*found.values(), *turns], key=lambda each: each[:2])]
+
+
+def _ending_first(
+    state: SchedulerState, flows: Mapping[FlowKey, FlowInFlight], senders: Collection[int], now_s: float
+) -> tuple[float, frozenset[FlowKey]]:
+    """After how long the first flow of some senders ends, and the flows in flight of its Coflow; none where none sends."""
+    theirs = ((key, flow) for key, flow in flows.items() if flow.client in senders and flow.rate_Bps > 0)
+    sending = {key: _left_s(state, key, flow, now_s) for key, flow in theirs}
     if not sending:
-        return frozenset()
-    job, iteration, name = min(sending, key=lambda key: (sending[key], key))
+        return math.inf, frozenset()
+    first = min(sending, key=lambda key: (sending[key], key))
+    job, iteration, name = first
     coflow = state.declaration(job, name).coflow
-    ending = frozenset(
-        key for key in flows if key[:2] == (job, iteration) and state.declaration(job, key[2]).coflow == coflow
-    )
-    senders = {flows[key].client for key in ending}
-    waits = any(_is_slowed(flow) and flow.client in senders for key, flow in flows.items() if key not in ending)
-    return ending if waits else frozenset()
+    ending = (key for key in flows if key[:2] == (job, iteration) and state.declaration(job, key[2]).coflow == coflow)
+    return sending[first], frozenset(ending)
+
+
+def _others_wait(flows: Mapping[FlowKey, FlowInFlight], ending: Collection[FlowKey], senders: Collection[int]) -> bool:
+    """Whether another flow in flight of these senders has less than it could take."""
+    return any(_is_slowed(flow) and flow.client in senders for key, flow in flows.items() if key not in ending)
 
 
 def _is_slowed(flow: FlowInFlight) -> bool:
@@ -55,24 +111,22 @@ def hand_over(
 ) -> list[tuple[int, Setting]]:
     """What an answer that supposes `ended` means for those that go on: only what is new; the books of `flows` note it.
 
-    Returns (client, setting) of each flow of which there is something to tell.
+    Of flows whose senders see none of these ends it says nothing. Returns (client, setting) of each flow of which there
+    is something to tell.
     """
-    last: dict[int, FlowKey] = {}
-    for key in sorted(ended & flows.keys(), key=lambda key: (_left_s(state, key, flows[key], now_s), key)):
-        last[flows[key].client] = key
-    freed_by = _freed_by(state, ended & flows.keys(), flows)
+    ends = Ends(state, flows, ended, now_s)
+    senders = {flows[key].client for key in ended & flows.keys()}
     found = []
     for key, treatment in answer.items():
         flow = flows.get(key)
-        if flow is None or flow.treatment is None or state.declaration(key[0], key[2]).before is None:
+        if flow is None or flow.treatment is None or flow.client not in senders:
             continue
-        links = _links(state, key)
-        waits_for_others = any(freed_by.get(link, flow.client) != flow.client for link in links)
-        after = None if waits_for_others else last.get(flow.client)
-        then = None
+        if state.declaration(key[0], key[2]).before is None:
+            continue
+        after, then = ends.awaited(key, flow.client), None
         if after is not None and treatment is not None and _is_news(treatment, flow.treatment):
             then = Then(after, treatment)
-        if _says_the_same(then, flow.then):
+        if says_the_same(then, flow.then):
             continue
         flow.then = then
         job, iteration, name = key
@@ -85,16 +139,31 @@ def hand_over(
     return found
 
 
-def _freed_by(
-    state: SchedulerState, ended: Collection[FlowKey], flows: Mapping[FlowKey, FlowInFlight]
-) -> dict[int, int | None]:
-    """Whose ends free each link: the client that sends all those on it; None for several."""
-    found: dict[int, int | None] = {}
-    for key in ended:
-        client = flows[key].client
-        for link in _links(state, key):
-            found[link] = client if found.get(link, client) == client else None
-    return found
+class Ends:
+    """Flows in flight that are supposed to have `ended`, as their senders will see it."""
+
+    def __init__(
+        self,
+        state: SchedulerState,
+        flows: Mapping[FlowKey, FlowInFlight],
+        ended: frozenset[FlowKey],
+        now_s: float,
+    ) -> None:
+        self._state = state
+        self._last: dict[int, FlowKey] = {}
+        """By client: which of them it sees the end of last."""
+        self._freed_by: dict[int, int | None] = {}
+        """Whose ends free each link: the client that sends all those on it; None for several."""
+        for key in sorted(ended & flows.keys(), key=lambda key: (_left_s(state, key, flows[key], now_s), key)):
+            client = flows[key].client
+            self._last[client] = key
+            for link in _links(state, key):
+                self._freed_by[link] = client if self._freed_by.get(link, client) == client else None
+
+    def awaited(self, key: FlowKey, client: int) -> FlowKey | None:
+        """The flow of `client` after whose end another one of it has the links free; None where it cannot know."""
+        freed_by = (self._freed_by.get(link, client) for link in _links(self._state, key))
+        return self._last.get(client) if all(by == client for by in freed_by) else None
 
 
 def _links(state: SchedulerState, key: FlowKey) -> tuple[int, ...]:
@@ -110,7 +179,8 @@ def _is_news(treatment: Treatment, in_force: Treatment) -> bool:
     return rate_Bps is None or rate_Bps > MUCH_FASTER * now_Bps
 
 
-def _says_the_same(then: Then | None, told: Then | None) -> bool:
+def says_the_same(then: Then | None, told: Then | None) -> bool:
+    """Whether a flow need not be told what it is to do then, as it was `told` as good as that."""
     if then is None or told is None:
         return then is told
     rate_Bps, told_Bps = then.treatment.rate_Bps, told.treatment.rate_Bps

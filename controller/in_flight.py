@@ -11,27 +11,36 @@ from echelonflow.model.flow_key import FlowKey
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What an agent was told of a flow ahead of its release; `by` is what the answer is remembered by.
-
-    `treatment` is None where the flow is to wait at its sender for a decision at its release.
-    """
-
-    number: int
-    treatment: Treatment | None
-    by: Hashable
-
-    def is_confirmed_by(self, treatment: Treatment | None) -> bool:
-        """Whether what was decided at the release is the same."""
-        return self.treatment == unless_it_waits(treatment)
-
-
-@dataclass(frozen=True, slots=True)
 class Then:
     """What a flow's sender was told to do as soon as another flow that it sends, `after`, has ended."""
 
     after: FlowKey
     treatment: Treatment
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an agent was told of a flow ahead of its release; `by` is what the answer is remembered by.
+
+    `treatment` is None where the flow is to wait at its sender: for a decision at its release, or until `then`, which
+    was told by decision `then_number`.
+    """
+
+    number: int
+    treatment: Treatment | None
+    by: Hashable
+    then: Then | None = None
+    then_number: int = 0
+
+    def is_confirmed_by(self, treatment: Treatment | None) -> bool:
+        """Whether what was decided at the release is the same, now or from the end on that it waits for."""
+        decided = unless_it_waits(treatment)
+        return decided == self.treatment or (self.then is not None and decided == self.then.treatment)
+
+    @property
+    def at_its_turn(self) -> Told:
+        """What is in force at its sender from the end on that it waits for."""
+        return self if self.then is None else Told(self.then_number, self.then.treatment, self.by)
 
 
 def unless_it_waits(treatment: Treatment | None) -> Treatment | None:
@@ -75,9 +84,14 @@ def released(client: int, now_s: float, told: Told | None, by: int) -> FlowInFli
     What was told last is in force, or soon will be: it may have crossed the release, or be lost.
     """
     flow = FlowInFlight(client, now_s)
-    flow.unsure = by != (0 if told is None else told.number)
-    if told is not None and (by or told.treatment is not None):
+    if told is None:
+        flow.unsure = by != 0
+        return flow
+    flow.unsure = by not in ((told.number,) if told.then is None else (told.number, told.then_number))
+    if by or told.treatment is not None:
         flow.treatment, flow.number, flow.told_ahead = told.treatment, told.number, told if by else None
+        if not flow.unsure:
+            flow.number, flow.then = by, told.then
     return flow
 
 

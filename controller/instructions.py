@@ -21,7 +21,7 @@ class Ahead:
     flows: tuple[FlowKey, ...]
     by: Hashable
     ended: frozenset[FlowKey] = frozenset()
-    """Flows in flight that it supposes to have ended; where there are any, none is supposed to be released."""
+    """Flows in flight that it supposes to have ended."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -116,6 +116,8 @@ def _settings(read: ReadRun, packets: Mapping[FlowKey, FlowPackets]) -> Settings
         since_release_s = _not_negative((marks[0].time_s if marks else f.start_s) - f.release_s)
         took_s, changes_s = asked.took_s(key, marks)
         # A flow that was held back from the start got its first setting when its turn came: that was no delay.
+        if took_s is None and f.held:  # its sender gave it its turn
+            took_s, changes_s = 0.0, [0.0, *changes_s]
         first_s[key] = since_release_s if took_s is None else min(took_s, since_release_s)
         if changes_s:
             change_s[key] = changes_s

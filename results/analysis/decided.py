@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.model.measured import Decided
-from echelonflow.records.run_record import DecisionRecord, RunRecord
+from echelonflow.records.run_record import DecisionRecord, FlowRecord, RunRecord
 from echelonflow.wire.classes import DATA_CLASSES, class_of_dscp
 
 _AT_THE_END_OF = "end of "
@@ -42,7 +42,7 @@ def decided(record: RunRecord) -> dict[frozenset[FlowKey], list[Decided]]:
     senders for when a flow of their own would have ended.
     """
     flows = {f"{f.job}/{f.flow}#{f.iteration}": f for f in record.flows}
-    source = {(f.job, f.iteration, f.flow): f.src_host for f in record.flows}
+    source = {_key(f): f.src_host for f in record.flows}
     found: dict[frozenset[FlowKey], list[Decided]] = defaultdict(list)
     in_flight: set[FlowKey] = set()
     told: dict[FlowKey, _Said] = {}
@@ -60,16 +60,17 @@ def decided(record: RunRecord) -> dict[frozenset[FlowKey], list[Decided]]:
             for what, _, name in (event.partition(" ") for event in decision.trigger.split(", ")):
                 if name not in flows:
                     continue
-                key = (flows[name].job, flows[name].iteration, flows[name].flow)
+                key = _key(flows[name])
                 if what == "release":
                     in_flight.add(key)
                 elif what == "finish":
                     in_flight.discard(key)
-                    went_on = at_end.pop(name, {}).items()
-                    told.update({key: one for key, one in went_on if key not in told or told[key].number < one.number})
-            told.update(said)
-            if len(in_flight) != decision.flows:  # its log names only the first of many events
+            if len(in_flight) != decision.flows:  # its log names only the first of many events, and no end of all flows
                 in_flight = _in_flight(record, decision.time_s)
+            for name in [name for name in at_end if name in flows and _key(flows[name]) not in in_flight]:
+                went_on = at_end.pop(name).items()
+                told.update({key: one for key, one in went_on if key not in told or told[key].number < one.number})
+            told.update(said)
             room -= len(in_flight)
             if room < 0:
                 break
@@ -79,5 +80,9 @@ def decided(record: RunRecord) -> dict[frozenset[FlowKey], list[Decided]]:
     return dict(found)
 
 
+def _key(flow: FlowRecord) -> FlowKey:
+    return flow.job, flow.iteration, flow.flow
+
+
 def _in_flight(record: RunRecord, at_s: float) -> set[FlowKey]:
-    return {(f.job, f.iteration, f.flow) for f in record.flows if f.release_s <= at_s < f.finish_s}
+    return {_key(f) for f in record.flows if f.release_s <= at_s < f.finish_s}

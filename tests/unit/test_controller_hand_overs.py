@@ -103,3 +103,67 @@ def test_a_flow_that_waits_for_another_sender_s_end_as_well_is_told_nothing(netw
     decide(coordinator, NOW)
     (back,) = of_x1(in_spare_time(coordinator))
     assert (back.rate_Bps, back.after) == (0, None)
+
+
+class TestFlowsThatAreStillToBeReleased:
+    """x0 is in flight and x1 can be released: it would have to wait, so its sender is told what comes at x0's end."""
+
+    CHAIN = Declare("job", "g", "k", 1.0, (after("x0", 0), after("x1", 1, released=(0,))))
+
+    @pytest.fixture
+    def told(self, network):
+        """The coordinator, and what h1 was told of x1: to wait, and until when."""
+        chain = msgspec.structs.replace(self.CHAIN, flows=declared(after).flows[:1] + self.CHAIN.flows[1:])
+        coordinator = started(network, BY_RATES, groups=(chain,), load=policies.load)
+        say(coordinator, (A, Release("job", "x0", 0, NOW)))
+        decide(coordinator, NOW)
+        return coordinator, of_x1(in_spare_time(coordinator))
+
+    def test_its_sender_is_told_what_follows_the_end_it_will_wait_for(self, told):
+        _, (waits, then) = told
+        assert (waits.rate_Bps, waits.after) == (0, None)
+        assert then.after == ("job", 0, "x0")
+        assert then.rate_Bps > 0
+        assert then.number > waits.number
+
+    def test_what_it_was_told_is_not_taken_back_by_its_release(self, told):
+        coordinator, (waits, _) = told
+        say(coordinator, (A, Release("job", "x1", 0, NOW, waits.number)))
+        out = decide(coordinator, NOW)  # it waits, as it was told
+        assert of_x1(out) == []
+        assert record(out).corrected == ()
+        assert of_x1(in_spare_time(coordinator)) == []
+
+    def test_one_that_was_released_after_the_end_was_not_told_wrong(self, told):
+        coordinator, (_, then) = told
+        say(coordinator, (A, Release("job", "x1", 0, NOW, then.number)))
+        out = decide(coordinator, NOW)  # of x0's end nobody has reported yet
+        assert of_x1(out) == []
+        assert record(out).corrected == ()
+        say(coordinator, (B, finish("x0")))
+        (real,) = of_x1(decide(coordinator, NOW))
+        assert real.rate_Bps == pytest.approx(then.rate_Bps)
+
+    def test_once_the_end_is_known_it_need_not_be_told_again(self, told):
+        coordinator, (_, then) = told
+        say(coordinator, (B, finish("x0")))
+        assert of_x1(decide(coordinator, NOW)) == []
+        assert of_x1(in_spare_time(coordinator)) == []
+        say(coordinator, (A, Release("job", "x1", 0, NOW, then.number)))
+        assert of_x1(decide(coordinator, NOW)) == []
+
+    def test_what_was_told_counts_no_more_under_another_policy(self, told):
+        coordinator, (_, then) = told
+        (back,) = of_x1(coordinator._run.decisions.ask_again("swapped"))
+        assert (back.rate_Bps, back.after) == (0, None)
+        assert back.number > then.number
+
+    def test_what_would_no_longer_follow_is_taken_back(self, told):
+        coordinator, (_, then) = told
+        other = msgspec.structs.replace(after("z0", 7), size_bytes=1000)
+        say(coordinator, (A, Declare("job", "h", "k", 1.0, (other,))), (A, Release("job", "z0", 0, NOW)))
+        decide(coordinator, NOW)
+        # z0 is short: it goes first, and x0 after it.
+        back = of_x1(in_spare_time(coordinator))
+        assert [(each.rate_Bps, each.after) for each in back] == [(0, None)]
+        assert back[0].number > then.number

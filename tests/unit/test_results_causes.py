@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
@@ -25,12 +27,15 @@ def decision(time_s, *changed):
     return DecisionRecord(time_s, "trigger", 2, 1, "", 0.1, 0.1, tuple(changed))
 
 
-def settings(second_marks, *decisions):
+def settings(second_marks, *decisions, second_held=False):
     """Of a run in which `second` is released at 1 s, while `first` is sent until 5 s."""
     record = RunRecord(
         "echelonflow",
         0,
-        flows=[flow("first", 0.0, 0.0, 5.0), flow("second", 1.0, 5.01, 9.0)],
+        flows=[
+            flow("first", 0.0, 0.0, 5.0),
+            dataclasses.replace(flow("second", 1.0, 5.01, 9.0), ahead=True, held=second_held),
+        ],
         decisions=list(decisions),
     )
     marks = {FIRST: (Mark(0.002, 48, None),), SECOND: second_marks}
@@ -51,6 +56,14 @@ def test_a_flow_that_nobody_held_back_waited_from_its_release_on():
 
 def test_what_was_decided_ahead_counts_from_the_release():
     assert settings((Mark(1.0002, 40, None),)).first_s[SECOND] == pytest.approx(0.0002)
+
+
+def test_one_that_was_told_ahead_to_wait_and_until_when_took_no_time():
+    found = settings(
+        (Mark(4.999, 40, None), Mark(6.02, 48, None)), decision(6.01, (*SECOND, 48, None)), second_held=True
+    )
+    assert found.first_s[SECOND] == 0
+    assert found.change_s[SECOND] == pytest.approx((0.0 + 0.010) / 2)
 
 
 def test_what_its_sender_did_before_it_was_decided_took_no_time():

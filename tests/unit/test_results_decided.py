@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 from echelonflow.records.run_record import DecisionRecord, FlowRecord, RunRecord
@@ -67,6 +68,17 @@ def test_what_was_said_for_an_end_holds_from_the_end_on_and_for_the_same_sender_
     )  # fmt: skip
     assert told(record, FIRST, SECOND, THIRD)[-1][SECOND] == (None, 0.0)
     assert told(record, SECOND, THIRD) == [{SECOND: (0, math.inf), THIRD: (None, 0.0)}]
+
+
+def test_an_end_after_which_nothing_was_in_flight_counts_though_nothing_was_decided_then():
+    flows = [flow("first", 0.0, 1.5), flow("second", 3.0, 9.0)]
+    record = log(
+        ("ahead job/second#0", 2, [(*SECOND, 40, 0.0)], True),
+        (RELEASE["first"], 1, [(*FIRST, 48, None)]),
+        ("end of job/first#0", 1, [(*SECOND, 48, None)], True),
+        (RELEASE["second"], 1, []),
+    )
+    assert told(dataclasses.replace(record, flows=flows), SECOND) == [{SECOND: (0, math.inf)}]
 
 
 def test_a_newer_decision_counts_for_more_than_what_was_said_for_an_end():
