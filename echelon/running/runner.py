@@ -14,6 +14,7 @@ from echelon.experiment.extent import check_emulation
 from echelon.experiment.schema import Experiment
 from echelon.running import attempts, capacity, place, resuming, simulated, space, worlds
 from echelon.running.accuracy import courses
+from echelon.running.bursts import allowing_for_bursts
 from echelon.running.explaining import Asked, explain
 from echelon.running.manifest import manifest, resumed
 from echelon.running.outages import too_late, with_real_outages
@@ -217,11 +218,12 @@ class _Order:
             except StorageError as error:  # whoever started us hears of both all the same
                 self.report(Warned(f"{error} (it was to say: {failure})"))
         if self.backend == "emulation":
-            allowed = _allowing_for_bursts(with_real_outages(self.experiment, folder), _calibration(folder))
-            if allowed is not self.experiment:
-                self._predict_again(folder, allowed)
+            real = with_real_outages(self.experiment, folder)
+            allowed = allowing_for_bursts(real, folder, _calibration(folder))
+            if allowed or real is not self.experiment:
+                self._predict_again(folder, {policy: allowed.get(policy, real) for policy in real.policies})
             try:
-                explain(folder, Asked(allowed.jobs, allowed.network, allowed.realism, allowed.faults))
+                explain(folder, Asked(real.jobs, real.network, real.realism, real.faults))
             except EchelonError as error:  # runs are then judged as those that cannot be simulated
                 self.report(Warned(f"{error}; what moved the runs' times is not known"))
         try:
@@ -229,9 +231,9 @@ class _Order:
         except StorageError as error:
             self.report(Warned(str(error)))
 
-    def _predict_again(self, folder: RunFolder, allowed: Experiment) -> None:
+    def _predict_again(self, folder: RunFolder, allowed: Mapping[str, Experiment]) -> None:
         try:
-            save_runs(folder.prediction, [predict(allowed, name) for name in allowed.policies])
+            save_runs(folder.prediction, [predict(experiment, policy) for policy, experiment in allowed.items()])
         except PolicyError as error:  # it could before: what was emulated is not lost for that
             self.report(Warned(f"{error}; predictions are those of ideal links"))
 
@@ -270,17 +272,6 @@ def _calibration(folder: RunFolder) -> Calibration | None:
         return read_calibration(folder.calibration)
     except InputError:  # the analysis names it
         return None
-
-
-def _allowing_for_bursts(experiment: Experiment, calibration: Calibration | None) -> Experiment:
-    """The experiment as links were emulated: what they pass at once after an idle spell is known only then.
-
-    Measured over the idle spells of an iteration it is no trifle: 20 ms made `gpt2-pipeline.yaml` 7 % shorter.
-    """
-    if calibration is None or experiment.realism.burst_s > 0:
-        return experiment
-    realism = dataclasses.replace(experiment.realism, burst_s=calibration.last.burst_s)
-    return dataclasses.replace(experiment, realism=realism)
 
 
 def exit_code(root: Path, summary: Summary) -> int:

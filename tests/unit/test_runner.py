@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 
+import msgspec
 import pytest
 
 from echelon.experiment.schema import check
 from echelon.running import runner, worlds
+from echelon.running.bursts import allowing_for_bursts
 from echelonflow.records.calibration import write_calibration
 from echelonflow.records.folder import RunFolder
+from echelonflow.records.outcome import RunOutcome, write_outcome
 from echelonflow.records.runs import load_runs
 from testbed import preflight, world
 from tests.unit.synthetic_run import calibration
@@ -49,6 +52,28 @@ def predicted_s(monkeypatch, tmp_path):
 def test_predictions_allow_for_the_bursts_that_links_were_given(predicted_s):
     # One flow, of 2 s, on links that were idle before: the last attempt's 4 ms are gained once.
     assert predicted_s(calibration(-0.2, 0.0)) == pytest.approx(4 - 0.004, abs=1e-5)
+
+
+def test_a_policy_is_predicted_with_the_burst_that_most_of_its_runs_had(tmp_path):
+    """Links were measured again before the fourth run, and given more: one run of `fair` alone came after it."""
+    first, second = calibration(0.0, 0.0).attempts
+    again = msgspec.structs.replace(second, first_run=3, burst_s=0.1)
+    folder = RunFolder(tmp_path)
+    for run_index, policy in enumerate(["fair", "fair", "edf", "fair", "edf"]):
+        files = folder.run(f"{policy}-r{run_index}")
+        files.root.mkdir(parents=True)
+        label = files.root.name
+        write_outcome(
+            files.outcome,
+            RunOutcome(policy=policy, repeat=run_index, run_index=run_index, label=label, enforcer="priority"),
+        )
+    experiment = check({**PIPELINE, "policies": ["fair", "edf", "srpt"]}, tmp_path / "e.yaml")
+    allowed = allowing_for_bursts(
+        experiment, folder, msgspec.structs.replace(calibration(0.0), attempts=(first, again))
+    )
+    assert {policy: one.realism.burst_s for policy, one in allowed.items()} == {
+        "fair": first.burst_s, "edf": 0.1, "srpt": 0.1
+    }  # fmt: skip
 
 
 def test_predictions_of_what_was_never_measured_stay_what_they_were(predicted_s):
