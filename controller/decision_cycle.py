@@ -160,7 +160,7 @@ class DecisionCycle:
         if not settings:
             return []
         record = self._record(question, self._since_ms(question.asked_s))
-        record = dataclasses.replace(record, ahead=True, changed=_changed(settings))
+        record = dataclasses.replace(record, ahead=True, changed=_changed(settings), after=_after(settings))
         return [*_messages(settings), LogDecision(record)]
 
     def _answer_of_turns(self, question: Question, allocation: Allocation, enforcer: str) -> list[Instruction]:
@@ -172,7 +172,7 @@ class DecisionCycle:
         if not settings and not rules:
             return []
         record = self._record(question, self._since_ms(question.asked_s))
-        record = dataclasses.replace(record, ahead=True, changed=_changed(settings))
+        record = dataclasses.replace(record, ahead=True, changed=_changed(settings), after=_after(settings))
         return [*rules, *_messages(settings), LogDecision(record)]
 
     def _tell_ahead(
@@ -264,6 +264,10 @@ def _messages(settings: list[tuple[int, Setting]]) -> list[SendTo]:
 
 def _changed(settings: list[tuple[int, Setting]]) -> tuple[tuple[str, int, str, int, float | None], ...]:
     return tuple((s.job, s.iteration, s.flow, s.dscp, s.rate_Bps) for _, s in settings)
+
+
+def _after(settings: list[tuple[int, Setting]]) -> tuple[FlowKey | None, ...]:
+    return tuple(s.after for _, s in settings)
 
 
 def digest(snapshot: Snapshot) -> str:

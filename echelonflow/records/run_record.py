@@ -89,6 +89,8 @@ class DecisionRecord:
     """Counted over all decisions of the controller, 0 where it was not; agents are told it. From the coordinator."""
     ahead: bool = False
     """Whether it supposes releases that have not happened yet: what it changes holds from the release on. From the coordinator."""
+    after: tuple[tuple[str, int, str] | None, ...] = ()
+    """Of each of `changed` the (job, iteration, flow) from whose end on it holds, null where it waits for none; empty where none does. From the coordinator."""
     corrected: tuple[tuple[str, int, str], ...] = ()
     """(job, iteration, flow) of flows that were decided ahead, and differently from what was decided at their release. From the coordinator."""
 

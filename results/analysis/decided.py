@@ -15,8 +15,6 @@ from echelonflow.model.measured import Decided
 from echelonflow.records.run_record import DecisionRecord, FlowRecord, RunRecord
 from echelonflow.wire.classes import DATA_CLASSES, class_of_dscp
 
-_AT_THE_END_OF = "end of "
-"""How the trigger of a decision begins that holds once flows have ended."""
 MOST_TOLD = 2_000_000
 """Settings that are kept, over all decisions; a run of minutes has some tens of thousands. After these the policy is asked."""
 
@@ -41,34 +39,30 @@ def decided(record: RunRecord) -> dict[frozenset[FlowKey], list[Decided]]:
     That is what it changed, and what earlier ones had said. These said it to flows ahead of their release, too, and to
     senders for when a flow of their own would have ended.
     """
-    flows = {f"{f.job}/{f.flow}#{f.iteration}": f for f in record.flows}
-    source = {_key(f): f.src_host for f in record.flows}
+    flows = {f"{f.job}/{f.flow}#{f.iteration}": _key(f) for f in record.flows}
     found: dict[frozenset[FlowKey], list[Decided]] = defaultdict(list)
     in_flight: set[FlowKey] = set()
     told: dict[FlowKey, _Said] = {}
     room = MOST_TOLD
-    at_end: dict[str, dict[FlowKey, _Said]] = defaultdict(dict)
+    at_end: dict[FlowKey, dict[FlowKey, _Said]] = defaultdict(dict)
     for decision in record.decisions:
         said = {(job, k, flow): _Said.of(decision, dscp, rate) for job, k, flow, dscp, rate in decision.changed}
-        if decision.ahead and decision.trigger.startswith(_AT_THE_END_OF):
-            for name in decision.trigger.removeprefix(_AT_THE_END_OF).split(", "):
-                sender = flows[name].src_host if name in flows else None
-                at_end[name].update({key: one for key, one in said.items() if source.get(key) == sender})
-        elif decision.ahead:
-            told.update(said)
+        if decision.ahead:
+            for key, after in zip(said, decision.after or (None,) * len(said), strict=True):
+                (told if after is None else at_end[after])[key] = said[key]
         else:
             for what, _, name in (event.partition(" ") for event in decision.trigger.split(", ")):
                 if name not in flows:
                     continue
-                key = _key(flows[name])
+                key = flows[name]
                 if what == "release":
                     in_flight.add(key)
                 elif what == "finish":
                     in_flight.discard(key)
             if len(in_flight) != decision.flows:  # its log names only the first of many events, and no end of all flows
                 in_flight = _in_flight(record, decision.time_s)
-            for name in [name for name in at_end if name in flows and _key(flows[name]) not in in_flight]:
-                went_on = at_end.pop(name).items()
+            for ended in [key for key in at_end if key not in in_flight]:
+                went_on = at_end.pop(ended).items()
                 told.update({key: one for key, one in went_on if key not in told or told[key].number < one.number})
             told.update(said)
             room -= len(in_flight)

@@ -66,6 +66,7 @@ def test_the_log_says_what_was_supposed(coordinator):
     (ends,) = [each for each in logged if each.trigger.startswith("end of")]
     assert (ends.ahead, ends.trigger) == (True, "end of job/x0#0")
     assert [(job, iteration, name) for job, iteration, name, _, _ in ends.changed] == [("job", 0, "x1")]
+    assert ends.after == (("job", 0, "x0"),)
 
 
 def test_the_real_decision_follows_with_a_higher_number(coordinator):

@@ -22,11 +22,12 @@ FLOWS = [flow("first", 0.0, 5.0), flow("second", 1.0, 9.0), flow("third", 2.0, 8
 
 
 def log(*decisions):
-    """Each is (trigger, flows in flight, changed), or the same and True if it was ahead of time; one a second."""
+    """Each is (trigger, flows in flight, changed); ahead of time also from whose end on each change holds. One a second."""
     return RunRecord(
         "echelonflow", 0, flows=FLOWS,
         decisions=[
-            DecisionRecord(float(n), trigger, flows, 1, "", 0.1, 0.1, tuple(changed), n, bool(ahead))
+            DecisionRecord(
+                float(n), trigger, flows, 1, "", 0.1, 0.1, tuple(changed), n, bool(ahead), *(map(tuple, ahead)))
             for n, (trigger, flows, changed, *ahead) in enumerate(decisions)
         ],
     )  # fmt: skip
@@ -52,30 +53,31 @@ def test_what_is_not_changed_goes_on():
 
 def test_what_was_said_ahead_of_a_release_holds_from_then_on():
     record = log(
-        ("ahead job/second#0", 2, [(*SECOND, 40, 0.0)], True),
+        ("ahead job/second#0", 2, [(*SECOND, 40, 0.0)], [None]),
         (f"{RELEASE['first']}, {RELEASE['second']}", 2, [(*FIRST, 48, None)]),
     )
     assert told(record, FIRST, SECOND) == [{FIRST: (0, math.inf), SECOND: (None, 0.0)}]
 
 
-def test_what_was_said_for_an_end_holds_from_the_end_on_and_for_the_same_sender_alone():
+def test_what_was_said_for_an_end_holds_from_that_end_on_and_the_rest_at_once():
     record = log(
         (f"{RELEASE['first']}, {RELEASE['second']}, {RELEASE['third']}", 3,
          [(*FIRST, 48, None), (*SECOND, 40, 0.0), (*THIRD, 40, 0.0)]),
-        ("end of job/first#0", 2, [(*SECOND, 48, None), (*THIRD, 48, None)], True),
+        ("end of job/first#0", 2, [(*SECOND, 48, None), (*THIRD, 40, 1e6)], [FIRST, None]),
         ("expiry", 3, []),
         ("finish job/first#0", 2, []),
     )  # fmt: skip
     assert told(record, FIRST, SECOND, THIRD)[-1][SECOND] == (None, 0.0)
-    assert told(record, SECOND, THIRD) == [{SECOND: (0, math.inf), THIRD: (None, 0.0)}]
+    assert told(record, FIRST, SECOND, THIRD)[-1][THIRD] == (1, 1e6)
+    assert told(record, SECOND, THIRD) == [{SECOND: (0, math.inf), THIRD: (1, 1e6)}]
 
 
 def test_an_end_after_which_nothing_was_in_flight_counts_though_nothing_was_decided_then():
     flows = [flow("first", 0.0, 1.5), flow("second", 3.0, 9.0)]
     record = log(
-        ("ahead job/second#0", 2, [(*SECOND, 40, 0.0)], True),
+        ("ahead job/second#0", 2, [(*SECOND, 40, 0.0)], [None]),
         (RELEASE["first"], 1, [(*FIRST, 48, None)]),
-        ("end of job/first#0", 1, [(*SECOND, 48, None)], True),
+        ("end of job/first#0", 1, [(*SECOND, 48, None)], [FIRST]),
         (RELEASE["second"], 1, []),
     )
     assert told(dataclasses.replace(record, flows=flows), SECOND) == [{SECOND: (0, math.inf)}]
@@ -83,7 +85,7 @@ def test_an_end_after_which_nothing_was_in_flight_counts_though_nothing_was_deci
 
 def test_a_newer_decision_counts_for_more_than_what_was_said_for_an_end():
     record = log(
-        ("end of job/first#0", 1, [(*SECOND, 48, None)], True),
+        ("end of job/first#0", 1, [(*SECOND, 48, None)], [FIRST]),
         (f"{RELEASE['first']}, {RELEASE['second']}", 2, [(*FIRST, 48, None), (*SECOND, 32, None)]),
         ("finish job/first#0", 1, []),
     )
