@@ -76,15 +76,20 @@ def read_run(files: RunFiles, outcome: RunOutcome, plan: Plan) -> ReadRun:
 def _decisions(path: Path, asked: Asked, faults: list[str]) -> list[DecisionRecord]:
     found = []
     for decision in read_decisions(path, faults):
+        after = decision.after or (None,) * len(decision.changed)
+        if len(after) != len(decision.changed):
+            faults.append(f"{path}: names {len(after)} ends at {decision.time_s} s for {len(decision.changed)} changes")
+            continue
         # The coordinator does not know which iteration is the last: it may decide ahead for one that never comes.
-        changed = tuple(k for k in decision.changed if asked.knows(k[0], k[1]) or not decision.ahead)
+        kept = [k for k, change in enumerate(decision.changed) if asked.knows(*change[:2]) or not decision.ahead]
+        changed, after = tuple(decision.changed[k] for k in kept), tuple(after[k] for k in kept)
         strange = [k for k in changed if not asked.knows(k[0], k[1]) or (k[0], k[2]) not in asked.flows]
         if strange or not all(0 <= dscp < 64 for *_, dscp, _ in decision.changed):
             faults.append(f"{path}: decides at {decision.time_s} s on a flow that no job has, or a mark that is none")
         elif not all(abs(value) < MOST_S for value in (decision.time_s, decision.policy_ms, decision.total_ms)):
             faults.append(f"{path}: a decision at {decision.time_s} s took {decision.total_ms} ms")
         else:
-            found.append(dataclasses.replace(decision, changed=changed))
+            found.append(dataclasses.replace(decision, changed=changed, after=after if any(after) else ()))
     return found
 
 

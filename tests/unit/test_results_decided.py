@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 
+from echelonflow.model.discipline import Window
+from echelonflow.records.decisions import DecisionLog
 from echelonflow.records.run_record import DecisionRecord, FlowRecord, RunRecord
+from results.analysis.asked import Asked
 from results.analysis.decided import decided
+from results.analysis.read_run import _decisions
+from tests.unit.gated_jobs import gradients_job
 
 FIRST, SECOND, THIRD = ("job", 0, "first"), ("job", 0, "second"), ("job", 0, "third")
 RELEASE = {name: f"release job/{name}#0" for name in ("first", "second", "third")}
@@ -109,3 +115,31 @@ def test_no_more_is_kept_than_there_is_room_for(monkeypatch):
 def test_a_decision_is_left_out_where_it_is_not_known_for_what_or_what():
     assert decided(log((f"{RELEASE['first']}, and 4 more", 5, [(*FIRST, 48, None)]))) == {}
     assert decided(log((RELEASE["first"], 1, []))) == {}
+
+
+class TestWhatIsReadOfALog:
+    """One iteration of a job; the coordinator decides ahead for a second one, which never comes."""
+
+    JOB = gradients_job(Window(credit_bytes=100), size_bytes=100, backward_s=1.0, iterations=1, layers=2)
+    NAME = JOB.name
+
+    def read(self, tmp_path, changed, after):
+        path = tmp_path / "decisions.jsonl"
+        decision = DecisionRecord(1.0, "end of x", 2, 1, "", 0.1, 0.1, changed, 1, True, after)
+        with contextlib.closing(DecisionLog(path)) as file:
+            file.write(decision)
+        faults = []
+        return _decisions(path, Asked((self.JOB,)), faults), faults
+
+    def test_what_is_for_an_iteration_that_never_comes_goes_with_the_end_it_waits_for(self, tmp_path):
+        job, end = self.NAME, (self.NAME, 0, "push 1")
+        (found,), faults = self.read(tmp_path, ((job, 1, "push 1", 48, 1e6), (job, 0, "push 0", 48, 1e6)), (None, end))
+        assert not faults
+        assert (found.changed, found.after) == (((job, 0, "push 0", 48, 1e6),), (end,))
+
+    def test_a_log_that_names_too_few_ends_is_at_fault(self, tmp_path):
+        job = self.NAME
+        changed = ((job, 0, "push 1", 48, 1e6), (job, 0, "push 0", 48, 1e6))
+        found, (fault,) = self.read(tmp_path, changed, ((job, 0, "push 1"),))
+        assert not found
+        assert "names 1 ends at 1.0 s for 2 changes" in fault
