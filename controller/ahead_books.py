@@ -14,7 +14,7 @@ import numpy as np
 
 from controller.enforcers import ENFORCERS, Treatment
 from controller.hand_overs import End, Ends, Waiting, ends_awaited, says_the_same
-from controller.in_flight import FlowInFlight, Then, Told, unless_it_waits
+from controller.in_flight import FlowInFlight, Told, unless_it_waits
 from controller.instructions import Ahead, Question
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.scheduling.ahead import AnswerMemory, Candidates, CandidateSet, template
@@ -267,8 +267,8 @@ class AheadBooks:
             client, told = self._client(key), self._told.get(key)
             if client is None or told is None or told.treatment is not None or key not in self.candidates:
                 continue
-            after, treatment = ends.awaited(key, client), unless_it_waits(answer[key])
-            then = None if after is None or treatment is None else Then(after, treatment)
+            treatment = unless_it_waits(answer[key])
+            then = None if treatment is None else ends.then(key, client, treatment)
             if says_the_same(then, told.then):
                 continue
             job, iteration, name = key

@@ -23,6 +23,7 @@ from controller.in_flight import FlowInFlight, Then
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.scheduling.ahead import CandidateSet
 from echelonflow.scheduling.state import SchedulerState
+from echelonflow.wire.classes import DEFAULT_CLASS, class_of_dscp
 from echelonflow.wire.messages import Setting
 
 MUCH_FASTER = 1.25
@@ -123,9 +124,9 @@ def hand_over(
             continue
         if state.declaration(key[0], key[2]).before is None:
             continue
-        after, then = ends.awaited(key, flow.client), None
-        if after is not None and treatment is not None and _is_news(treatment, flow.treatment):
-            then = Then(after, treatment)
+        then = None
+        if treatment is not None and _is_news(treatment, flow.treatment):
+            then = ends.then(key, flow.client, treatment)
         if says_the_same(then, flow.then):
             continue
         flow.then = then
@@ -152,18 +153,30 @@ class Ends:
         self._state = state
         self._last: dict[int, FlowKey] = {}
         """By client: which of them it sees the end of last."""
+        self._class: dict[int, int] = {}
+        """By client: the last class that one of them is in."""
         self._freed_by: dict[int, int | None] = {}
         """Whose ends free each link: the client that sends all those on it; None for several."""
         for key in sorted(ended & flows.keys(), key=lambda key: (_left_s(state, key, flows[key], now_s), key)):
             client = flows[key].client
             self._last[client] = key
+            treatment = flows[key].treatment
+            traffic_class = DEFAULT_CLASS if treatment is None else class_of_dscp(treatment.dscp)
+            self._class[client] = max(traffic_class, self._class.get(client, traffic_class))
             for link in _links(state, key):
                 self._freed_by[link] = client if self._freed_by.get(link, client) == client else None
 
-    def awaited(self, key: FlowKey, client: int) -> FlowKey | None:
-        """The flow of `client` after whose end another one of it has the links free; None where it cannot know."""
+    def then(self, key: FlowKey, client: int, treatment: Treatment) -> Then | None:
+        """What another flow of `client` may do at these ends; None where the client cannot know when its links are free.
+
+        Nor may it take a class before that of a flow it follows: the last segments of that one still wait in queues, and
+        would be overtaken, and wait on.
+        """
+        after = self._last.get(client)
         freed_by = (self._freed_by.get(link, client) for link in _links(self._state, key))
-        return self._last.get(client) if all(by == client for by in freed_by) else None
+        if after is None or any(by != client for by in freed_by):
+            return None
+        return Then(after, treatment) if class_of_dscp(treatment.dscp) >= self._class[client] else None
 
 
 def _links(state: SchedulerState, key: FlowKey) -> tuple[int, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from controller.enforcers import Treatment
+from controller.hand_overs import Ends
 from echelonflow.scheduling import policies
 from echelonflow.wire.messages import Begin, Declare, Finish, Hello, Release
 from tests.unit.coordinator_driver import decide
@@ -59,6 +61,18 @@ def test_what_would_no_longer_follow_is_taken_back(coordinator):
     (back,) = of_x1(in_spare_time(coordinator))  # x0 goes first again
     assert (back.rate_Bps, back.after) == (0, None)
     assert back.number > told.number
+
+
+@pytest.mark.parametrize(
+    ("own", "following", "may"), [(48, 48, True), (48, 40, True), (40, 48, False), (None, 48, False)]
+)
+def test_nothing_takes_a_class_before_that_of_what_it_follows(coordinator, own, following, may):
+    """x0 has left its host, and its last segments wait in a queue: in a later class they would wait on for all of x1."""
+    books = coordinator._run.books
+    books.flows["job", 0, "x0"].treatment = None if own is None else Treatment(own, 1e6)
+    ends = Ends(books.state, books.flows, frozenset({("job", 0, "x0")}), 0.0)
+    told = ends.then(("job", 0, "x1"), A, Treatment(following, 1e6))
+    assert (told is not None) == may
 
 
 def test_the_log_says_what_was_supposed(coordinator):
