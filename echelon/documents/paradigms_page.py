@@ -43,7 +43,7 @@ hand. GPT-2 small is trained by every paradigm of [workloads.md](workloads.md), 
 groupings and EchelonFlow. These are the experiments of `experiments/paradigms/`: a job that has the network to itself,
 and the same beside a rival job."""
 _COMMANDS = """\
-    sudo .venv/bin/echelon bench paradigms --repeat 3 --out paradigms/figures.json
+    sudo .venv/bin/echelon bench paradigms --repeat {repeat} --out paradigms/figures.json
     .venv/bin/echelon bench sensitivity --repeat 1 --out paradigms/sensitivity.json
     .venv/bin/python -m echelon.documents.paradigms_page paradigms"""
 _AFTER_COMMANDS = """\
@@ -66,7 +66,8 @@ def page(kept: Path) -> str:
     figures = figures_in(kept / FIGURES, "paradigms")
     firmness = figures_in(kept / FIRMNESS, "sensitivity")
     common = [figure for figure in figures if not figure.what.startswith((f"{ALONE.name}: ", f"{SHARED.name}: "))]
-    parts = [_HEAD, _COMMANDS, _AFTER_COMMANDS]
+    runs = (cell.result.valid_runs for setting in (ALONE, SHARED) for cell in read_cells(_csv(kept, setting)))
+    parts = [_HEAD, _COMMANDS.format(repeat=max(runs, default=3)), _AFTER_COMMANDS]
     if common:
         parts.append(figures_table(common))
     for setting, heading in ((ALONE, "Alone"), (SHARED, "Beside a rival job")):
