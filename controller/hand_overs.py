@@ -15,6 +15,7 @@ A rule of a switch cannot wait for an end, so marks are never changed this way.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -60,41 +61,47 @@ def ends_awaited(
     `waiting` flows do not count where others that the same clients send are in flight already, and wait for the same.
     Where they have been told what they wait for they do: that may have to be taken back.
     """
+    by_sender: dict[int, dict[FlowKey, FlowInFlight]] = defaultdict(dict)
+    of_coflow: dict[tuple[str, int, str], set[FlowKey]] = defaultdict(set)
+    for key, flow in flows.items():
+        by_sender[flow.client][key] = flow
+        of_coflow[_coflow(state, key)].add(key)
 
-    def beside(senders: Collection[int]) -> frozenset[tuple[FlowKey, Treatment | None]]:
-        return frozenset((key, flow.treatment) for key, flow in flows.items() if flow.client in senders)
+    def ending_first(theirs: Mapping[FlowKey, FlowInFlight]) -> tuple[float, frozenset[FlowKey]]:
+        """After how long the first of some flows ends, and the flows in flight of its Coflow; none where none sends."""
+        sending = {key: _left_s(state, key, flow, now_s) for key, flow in theirs.items() if flow.rate_Bps > 0}
+        if not sending:
+            return math.inf, frozenset()
+        first = min(sending, key=lambda key: (sending[key], key))
+        return sending[first], frozenset(of_coflow[_coflow(state, first)])
 
     found: dict[frozenset[FlowKey], tuple[float, int, End]] = {}
     for place, client in enumerate(sorted({flow.client for flow in flows.values() if _is_slowed(flow)})):
-        left_s, ending = _ending_first(state, flows, {client}, now_s)
-        if ending not in found and _others_wait(flows, ending, {client}):
-            found[ending] = left_s, place, End(ending, beside({client}))
+        theirs = by_sender[client]
+        left_s, ending = ending_first(theirs)
+        if ending not in found and _others_wait(theirs, ending):
+            found[ending] = left_s, place, End(ending, _treated(theirs))
     turns = []
     for place, each in enumerate(waiting):
-        left_s, ending = _ending_first(state, flows, each.senders, now_s)
-        if ending and (each.knows or not _others_wait(flows, ending, each.senders)):
-            turns.append((left_s, len(found) + place, End(ending, beside(each.senders), each.candidates)))
+        theirs = {key: flow for client in each.senders for key, flow in by_sender[client].items()}
+        left_s, ending = ending_first(theirs)
+        if ending and (each.knows or not _others_wait(theirs, ending)):
+            turns.append((left_s, len(found) + place, End(ending, _treated(theirs), each.candidates)))
     return [end for _, _, end in sorted([*found.values(), *turns], key=lambda each: each[:2])]
 
 
-def _ending_first(
-    state: SchedulerState, flows: Mapping[FlowKey, FlowInFlight], senders: Collection[int], now_s: float
-) -> tuple[float, frozenset[FlowKey]]:
-    """After how long the first flow of some senders ends, and the flows in flight of its Coflow; none where none sends."""
-    theirs = ((key, flow) for key, flow in flows.items() if flow.client in senders and flow.rate_Bps > 0)
-    sending = {key: _left_s(state, key, flow, now_s) for key, flow in theirs}
-    if not sending:
-        return math.inf, frozenset()
-    first = min(sending, key=lambda key: (sending[key], key))
-    job, iteration, name = first
-    coflow = state.declaration(job, name).coflow
-    ending = (key for key in flows if key[:2] == (job, iteration) and state.declaration(job, key[2]).coflow == coflow)
-    return sending[first], frozenset(ending)
+def _coflow(state: SchedulerState, key: FlowKey) -> tuple[str, int, str]:
+    job, iteration, name = key
+    return job, iteration, state.declaration(job, name).coflow
 
 
-def _others_wait(flows: Mapping[FlowKey, FlowInFlight], ending: Collection[FlowKey], senders: Collection[int]) -> bool:
-    """Whether another flow in flight of these senders has less than it could take."""
-    return any(_is_slowed(flow) and flow.client in senders for key, flow in flows.items() if key not in ending)
+def _treated(flows: Mapping[FlowKey, FlowInFlight]) -> frozenset[tuple[FlowKey, Treatment | None]]:
+    return frozenset((key, flow.treatment) for key, flow in flows.items())
+
+
+def _others_wait(flows: Mapping[FlowKey, FlowInFlight], ending: Collection[FlowKey]) -> bool:
+    """Whether another one of these flows has less than it could take."""
+    return any(_is_slowed(flow) for key, flow in flows.items() if key not in ending)
 
 
 def _is_slowed(flow: FlowInFlight) -> bool:

@@ -48,8 +48,9 @@ def decided(record: RunRecord) -> dict[frozenset[FlowKey], list[Decided]]:
     for decision in record.decisions:
         said = {(job, k, flow): _Said.of(decision, dscp, rate) for job, k, flow, dscp, rate in decision.changed}
         if decision.ahead:
-            for key, after in zip(said, decision.after or (None,) * len(said), strict=True):
-                (told if after is None else at_end[after])[key] = said[key]
+            after = decision.after or (None,) * len(decision.changed)
+            for (job, k, flow, *_), end in zip(decision.changed, after, strict=True):
+                (told if end is None else at_end[end])[job, k, flow] = said[job, k, flow]
         else:
             for what, _, name in (event.partition(" ") for event in decision.trigger.split(", ")):
                 if name not in flows:

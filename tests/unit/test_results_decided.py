@@ -78,6 +78,14 @@ def test_what_was_said_for_an_end_holds_from_that_end_on_and_the_rest_at_once():
     assert told(record, SECOND, THIRD) == [{SECOND: (0, math.inf), THIRD: (1, 1e6)}]
 
 
+def test_a_decision_that_names_a_flow_twice_tells_of_it_what_it_says_last():
+    record = log(
+        ("ahead job/first#0", 1, [(*FIRST, 40, None), (*FIRST, 48, None)], [None, None]),
+        (RELEASE["first"], 1, []),
+    )
+    assert told(record, FIRST) == [{FIRST: (0, math.inf)}]
+
+
 def test_an_end_after_which_nothing_was_in_flight_counts_though_nothing_was_decided_then():
     flows = [flow("first", 0.0, 1.5), flow("second", 3.0, 9.0)]
     record = log(
