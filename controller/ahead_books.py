@@ -245,9 +245,7 @@ class AheadBooks:
                 continue
             number = number or self._number()
             self._told[key] = Told(number, treatment, by)
-            job, iteration, name = key
-            dscp, rate_Bps = (_WAITS.dscp, 0.0) if treatment is None else (treatment.dscp, treatment.rate_Bps)
-            settings.append((client, Setting(job, name, iteration, dscp, rate_Bps, number)))
+            settings.append((client, _setting(key, treatment, number)))
         return settings
 
     def tell_turns(
@@ -271,15 +269,12 @@ class AheadBooks:
             then = None if treatment is None else ends.then(key, client, treatment)
             if says_the_same(then, told.then):
                 continue
-            job, iteration, name = key
-            number = question.number
             if then is None:
-                self._told[key] = Told(number, None, told.by)
-                settings.append((client, Setting(job, name, iteration, _WAITS.dscp, _WAITS.rate_Bps, number)))
-                continue
-            self._told[key] = dataclasses.replace(told, then=then, then_number=number)
-            dscp, rate_Bps = then.treatment.dscp, then.treatment.rate_Bps
-            settings.append((client, Setting(job, name, iteration, dscp, rate_Bps, number, then.after)))
+                self._told[key] = Told(question.number, None, told.by)
+                settings.append((client, _setting(key, None, question.number)))
+            else:
+                self._told[key] = dataclasses.replace(told, then=then, then_number=question.number)
+                settings.append((client, _setting(key, then.treatment, question.number, then.after)))
         return settings
 
     def marks(self, keys: Sequence[FlowKey], finished: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
@@ -300,6 +295,13 @@ class AheadBooks:
             return self._sender[name]
         on_host = self._senders(self._state.declaration(*name).src_host)
         return on_host[0] if len(on_host) == 1 else None
+
+
+def _setting(key: FlowKey, treatment: Treatment | None, number: int, after: FlowKey | None = None) -> Setting:
+    """What is told of a flow that is still to be released; without a treatment it is to wait."""
+    job, iteration, name = key
+    said = treatment or _WAITS
+    return Setting(job, name, iteration, said.dscp, said.rate_Bps, number, after)
 
 
 def trigger_of(flows: Sequence[FlowKey], what: str = "ahead") -> str:

@@ -18,7 +18,7 @@ from controller.enforcers import ENFORCERS, Treatment
 from controller.flow_books import FlowBooks
 from controller.hand_overs import hand_over
 from controller.in_flight import FlowInFlight, unless_it_waits
-from controller.instructions import AskPolicy, InstallRules, Instruction, LogDecision, Question, SendTo
+from controller.instructions import Ahead, AskPolicy, InstallRules, Instruction, LogDecision, Question, SendTo
 from echelonflow.model.arrays import Floats
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.run_record import DecisionRecord
@@ -143,32 +143,26 @@ class DecisionCycle:
     def answer_ahead(self, question: Question, allocation: Allocation, enforcer: str) -> list[Instruction]:
         """What an answer means for flows that are still to be released: told and remembered."""
         assert question.ahead is not None
-        if question.ahead.ended and question.ahead.flows:
-            return self._answer_of_turns(question, allocation, enforcer)
         if question.ahead.ended:
-            return self._answer_of_ends(question, question.ahead.ended, allocation, enforcer)
+            return self._answer_of_ends(question, question.ahead, allocation, enforcer)
         treatments = self._ahead.answered(question, allocation, enforcer, self._books.flows)
         record = self._record(question, self._since_ms(question.asked_s))
         return self._tell_ahead(question.ahead.flows, treatments, question.ahead.by, record)
 
     def _answer_of_ends(
-        self, question: Question, ended: frozenset[FlowKey], allocation: Allocation, enforcer: str
+        self, question: Question, ahead: Ahead, allocation: Allocation, enforcer: str
     ) -> list[Instruction]:
-        """What senders do by themselves as soon as flows have ended: told, and logged if anything is."""
-        answer = treatments_by_flow(question, allocation, enforcer, self._books.flows)
-        settings = hand_over(self._state, self._books.flows, ended, answer, question.number, question.time_s)
-        if not settings:
-            return []
-        record = self._record(question, self._since_ms(question.asked_s))
-        record = dataclasses.replace(record, ahead=True, changed=_changed(settings), after=_after(settings))
-        return [*_messages(settings), LogDecision(record)]
+        """What senders do by themselves as soon as flows have ended: told, and logged if anything is.
 
-    def _answer_of_turns(self, question: Question, allocation: Allocation, enforcer: str) -> list[Instruction]:
-        """What senders do by themselves with flows that are still to be released, once others have ended."""
-        assert question.ahead is not None
-        answer = treatments_by_flow(question, allocation, enforcer, self._books.flows)
-        settings = self._ahead.tell_turns(question, answer, self._books.flows)
-        rules = self._rules.change(self._ahead.marks(question.ahead.flows, self._books.last_finished))
+        With those in flight, or with those that are still to be released if the question supposes any.
+        """
+        flows = self._books.flows
+        answer = treatments_by_flow(question, allocation, enforcer, flows)
+        if ahead.flows:
+            settings = self._ahead.tell_turns(question, answer, flows)
+        else:
+            settings = hand_over(self._state, flows, ahead.ended, answer, question.number, question.time_s)
+        rules = self._rules.change(self._ahead.marks(ahead.flows, self._books.last_finished))
         if not settings and not rules:
             return []
         record = self._record(question, self._since_ms(question.asked_s))
