@@ -267,7 +267,8 @@ def _after(settings: list[tuple[int, Setting]]) -> tuple[FlowKey | None, ...]:
 def digest(snapshot: Snapshot) -> str:
     """Hash of the time and all arrays of a snapshot: equal digests mean equal inputs."""
     found = hashlib.blake2b(np.float64(snapshot.now_s).tobytes(), digest_size=8)
-    for table in (snapshot, snapshot.groups, snapshot.coflows, snapshot.jobs):
+    clock = () if snapshot.clock is None else (snapshot.clock, snapshot.clock.under_way)
+    for table in (snapshot, snapshot.groups, snapshot.coflows, snapshot.jobs, *clock):
         for column in dataclasses.fields(table):
             value = getattr(table, column.name)
             if isinstance(value, np.ndarray):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from echelonflow.errors import InputError
 from echelonflow.model.dag import Group, Job, JobDag, Transfer
 from echelonflow.model.faults import Fault
 from echelonflow.model.measured import Measured
@@ -65,7 +66,7 @@ def simulate(
 ) -> RunRecord:
     """Run all iterations of `jobs` on `network` under `policy`; times in seconds from the run's zero.
 
-    Raises PolicyError if the policy fails or allocates too much, RunError if the run cannot go on (flows
+    Raises InputError if the policy looks ahead where that is not possible. Raises PolicyError if it fails or allocates too much, RunError if the run cannot go on (flows
     in flight, none of them moving, and nothing else to wait for). `on_progress` is told the simulated time.
     `faults` are what is planned to go wrong (`simulator.faults`). `measured` is what a run was found to be late by: the
     simulation is of that run, as far as the causes in it go.
@@ -78,8 +79,15 @@ def simulate(
         engine.run(jobs, network, policy, record, on_progress)
         record.counters.update(policy.counters())
         return record
+    if policy.promises.plans:
+        raise InputError(
+            f"policy {policy.name}: looks ahead in plain fluid simulations alone as yet, where decisions take no time and "
+            "nothing goes wrong, by compiled loops (numba); choose another policy, such as clock"
+        )
     realism, is_ahead = with_classes(realism, faults), realism.undecided == "ahead" and not policy.isolated
-    source = TrainingJobs(jobs, network, record, realism.late_s, faults, measured, ahead=is_ahead)
+    source = TrainingJobs(
+        jobs, network, record, realism.late_s, faults, measured, ahead=is_ahead, clocks=policy.promises.reads_clock
+    )
     ahead = DecidedAhead(source, policy, realism.classes_for(policy.enforcer)) if is_ahead else None
     carried_Bps = None if measured is None else measured.carried_Bps
     in_force = FaultsInForce(faults, network, source, carried_Bps) if faults else None
@@ -117,6 +125,8 @@ def _in_columns(
     hosts = {host for job in jobs for host in job.placement}
     if len({job.name for job in jobs}) < len(jobs) or not hosts <= network.edge_switch.keys():
         return False
+    if policy.promises.plans:
+        return True
     _Patience.steps += sum(len(job.dag.steps) * job.iterations for job in jobs)
     return _Patience.steps >= COMPILING_STEPS or (_Patience.steps >= PATIENCE_STEPS and _are_ready())
 

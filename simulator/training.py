@@ -74,7 +74,7 @@ class TrainingJobs:
 
     Computations end later by an exponential time of mean `late_s`; its draws follow from the record's repeat. Where a run
     has `measured` what was late, the same steps are late here by as much. Only with `ahead` is it found out which flows
-    can be released next (`candidates`).
+    can be released next (`candidates`), and only with `clocks` what the clocks of the jobs say.
     """
 
     def __init__(
@@ -87,6 +87,7 @@ class TrainingJobs:
         measured: Measured | None = None,
         *,
         ahead: bool = False,
+        clocks: bool = False,
     ) -> None:
         self.candidates = Candidates()
         self._jobs = list(jobs)
@@ -105,7 +106,7 @@ class TrainingJobs:
         self._late_s = late_s
         self._draw = random.Random(record.repeat)
         declared: dict[tuple[str, str], tuple[FlowDeclaration, str, str]] = {}
-        for group in declarations(jobs, ahead=ahead):
+        for group in declarations(jobs, ahead=ahead, network=network if clocks else None):
             self._state.declare(group)
             self.candidates.declare(group)
             declared.update({(group.job, flow.flow): (flow, group.group, group.kind) for flow in group.flows})

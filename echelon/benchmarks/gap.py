@@ -12,8 +12,9 @@ import statistics
 from collections.abc import Sequence
 
 from echelon.benchmarks import Figure, Say
-from echelon.study import compare, measure
+from echelon.study import closed, compare, contenders
 from echelon.study.gaps import GOAL, gaps_of
+from echelon.study.section import Scores
 from results.analysis.statistics import estimate
 
 INSTANCES = 40
@@ -24,13 +25,13 @@ def run(repeat: int, say: Say) -> list[Figure]:
     """`repeat` times `INSTANCES` instances under every policy and every form of EchelonFlow."""
     found = []
     for number in range(repeat * INSTANCES):
-        found.append(measure.measure_groups(measure.groups_case(number)))
+        found.append(closed.measure_groups(closed.groups_case(number)))
         if number % 10 == 9:
             say(f"{number + 1} of {repeat * INSTANCES} instances")
     return figures(found)
 
 
-def figures(found: Sequence[measure.Scores]) -> list[Figure]:
+def figures(found: Sequence[Scores]) -> list[Figure]:
     """One figure for each policy, from the weighted sums of tardiness of every instance, and its bound."""
     shown = []
     for name in compare.names(found):
@@ -42,6 +43,6 @@ def figures(found: Sequence[measure.Scores]) -> list[Figure]:
         measured = (
             f"mean {statistics.fmean(gaps):.1%}{interval}, median {mean.median:.1%}, within {GOAL:.0%}: {near:.0%}"
         )
-        must = f"reported; goal: mean under {GOAL:.0%}" if measure.is_form(name) else "reported"
+        must = f"reported; goal: mean under {GOAL:.0%}" if contenders.is_form(name) else "reported"
         shown.append(Figure(f"gap to the bound: {name}", measured, must, None))
     return shown

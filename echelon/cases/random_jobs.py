@@ -16,6 +16,9 @@ from echelonflow.model.network import Network
 from traffic.workloads import paradigms
 
 TOPOLOGIES = ("one-link", "leaf-spine")
+FABRIC = "fabric-"
+"""With a number of hosts behind it, a multiple of eight: a leaf-spine of so many."""
+_HOSTS_PER_LEAF = 8
 RATE_BPS = 1e9
 WORK_S = 0.1
 """Scale of an iteration's computation; a case's meaning does not depend on it."""
@@ -34,7 +37,7 @@ class Case:
 
 
 def draw(rng: random.Random, topology: str, patterns: Sequence[str] = (), jobs: int = 0, iterations: int = 3) -> Case:
-    """A case on `topology` (one of `TOPOLOGIES`).
+    """A case on `topology` (one of `TOPOLOGIES`, or such as "fabric-64").
 
     `jobs` jobs (2 to 4 unless given), each of a pattern drawn from `patterns` (all of `PATTERNS` unless given).
     Each job's transfers are scaled so that alone they would keep its slowest link busy for `INTENSITY` times as
@@ -64,9 +67,19 @@ def alone_s(job: Job, network: Network) -> float:
 
 
 def _network(topology: str) -> Network:
-    """One link: two halves joined by one cable, everything else ten times as wide. Leaf-spine: 2:1 oversubscribed."""
+    """One link: two halves joined by one cable, everything else ten times as wide. Leaf-spine and fabric: 2:1 oversubscribed."""
     if topology == "one-link":
         return topologies.build("dumbbell", {"hosts": 16, "rate_bps": 10 * RATE_BPS, "bottleneck_rate_bps": RATE_BPS})
+    if topology.startswith(FABRIC):
+        leaves = int(topology.removeprefix(FABRIC)) // _HOSTS_PER_LEAF
+        options = {
+            "leaves": leaves,
+            "spines": 4,
+            "hosts_per_leaf": 8,
+            "rate_bps": RATE_BPS,
+            "fabric_rate_bps": RATE_BPS,
+        }
+        return topologies.build("leaf-spine", options)
     options = {"leaves": 3, "spines": 2, "hosts_per_leaf": 4, "rate_bps": RATE_BPS, "fabric_rate_bps": RATE_BPS}
     return topologies.build("leaf-spine", options)
 

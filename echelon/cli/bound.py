@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 from pathlib import Path
 from typing import Annotated
@@ -73,6 +74,9 @@ def study(
     ] = None,
     scale: Annotated[float, typer.Option(min=0.01, max=100.0, help="Times as many cases in every section.")] = 1.0,
     workers: Annotated[int, typer.Option(min=1, help="Cases measured at a time, each by a process.")] = 1,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Measure the sections alone whose names fit, e.g. 'steady*'. Repeatable.")
+    ] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Use cases measured by older code instead of measuring anew.")
     ] = False,
@@ -85,19 +89,23 @@ def study(
     all cases; cases are seeded and kept one by one, so that it may be stopped and started again at any time. What is
     measured is written as soon as every section has two cases; the page says how many are in.
     """
-    from echelon.study import document, measure, store
+    from echelon.study import all_sections, document, store
 
     console = Console(stderr=True)
 
     def say(words: str) -> None:
         console.print(words, style="dim", highlight=False, markup=False)
 
-    sections = list(measure.sections(scale))
-    left = store.collect(data, sections, float("inf") if limit is None else limit, say, keep=keep, workers=workers)
+    sections = list(all_sections.sections(scale))
+    chosen = [section for section in sections if not only or any(fnmatch.fnmatch(section.name, each) for each in only)]
+    if not chosen:
+        raise InputError(f"--only {' '.join(only or ())}: fits none of {', '.join(section.name for section in sections)}")
+    left = store.collect(data, chosen, float("inf") if limit is None else limit, say, keep=keep, workers=workers)
     measured = store.load(data)
     if left:
         say(f"{left} cases are left; run again to go on")
-    if left and document.fewest(measured, sections) < document.LEAST_CASES:
+    if document.fewest(measured, sections) < document.LEAST_CASES:
+        say("not every section has two cases yet, so no page is written")
         raise typer.Exit(EXIT_VALID)
     for path in document.write(docs, measured, sections):
         say(f"written: {path}")

@@ -6,13 +6,16 @@ paradigms; of each there is what its module's docstring says, its entry, groups,
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
+from echelon.cases.random_jobs import Case
 from echelon.documents.made_pages import with_made
 from echelon.documents.modules import described, filled, listed_options
 from echelon.experiment.jobs import PROFILES, build_job
 from echelon.experiment.specs import JobSpec
 from echelon.places import DOCS
+from echelon.study.steady import perturbed
 from echelonflow.model import topologies
 from echelonflow.model.dag import Group, Job, JobDag, iteration_times_without_network
 from echelonflow.model.network import Network
@@ -33,6 +36,9 @@ DRAWN = "echelonflow"
 SHOWN = ("fair", "coflow(grouping=group)", "coflow(grouping=collective)", "echelonflow")
 RATE_BPS = 80e6
 MOST_OFFSETS = 6
+CHANGES = 16
+TIED = 0.005
+"""Relative: what changes by more when sizes do by a thousandth hangs on a tie."""
 
 
 def example(name: str) -> tuple[Network, Job]:
@@ -135,15 +141,39 @@ def _range(numbers: list[int]) -> str:
 def _times(name: str, job: Job) -> str:
     shown = shown_iteration([job])
     alone_s = iteration_times_without_network(job.dag, job.iterations)[shown]
-    taken = ", ".join(f"`{policy}` {iteration_time_s(name, policy):.2f}" for policy in SHOWN)
+    ranges_s = {policy: iteration_times_s(name, policy) for policy in SHOWN}
+    hangs = any(high_s > low_s * (1 + TIED) for low_s, high_s in ranges_s.values())
+    taken = ", ".join(f"`{policy}` {_range_of(name, policy, ranges_s[policy])}" for policy in SHOWN)
     which = ("first", "second")[shown]
-    return f"The {which} iteration, shown here, takes {alone_s:.2f} s without a network; in simulation {taken}."
+    said = f"The {which} iteration, shown here, takes {alone_s:.2f} s without a network; in simulation {taken}."
+    return said + (" Ranges are where flows tie, and sizes 0.1 % larger or smaller decide." if hangs else "")
+
+
+def _range_of(name: str, policy: str, range_s: tuple[float, float]) -> str:
+    low_s, high_s = range_s
+    if high_s > low_s * (1 + TIED):
+        return f"{low_s:.2f} to {high_s:.2f}"
+    return f"{iteration_time_s(name, policy):.2f}"
 
 
 def iteration_time_s(name: str, policy: str) -> float:
     """How long the drawn iteration of paradigm `name` takes under `policy`."""
     job, record = observe(name, policy)
     return iteration_rows(record, [job])[shown_iteration([job])].duration_s
+
+
+def iteration_times_s(name: str, policy: str) -> tuple[float, float]:
+    """How long the drawn iteration of paradigm `name` takes under `policy`: the shortest and the longest.
+
+    Of the sizes as they are, and of some that are up to 0.1 % larger or smaller.
+    """
+    network, job = example(name)
+    case, rng = Case((job,), network, name), random.Random(f"workloads/{name}")
+    found = []
+    for changed in (case, *(perturbed(case, rng) for _ in range(CHANGES))):
+        record = simulate(changed.jobs, network, policies.load(policy))
+        found.append(iteration_rows(record, changed.jobs)[shown_iteration(changed.jobs)].duration_s)
+    return min(found), max(found)
 
 
 def _options(name: str) -> list[str]:

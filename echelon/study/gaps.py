@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from echelon.study.measure import Scores
+from echelon.study.section import Scores
 
 GOAL = 0.10
 """A policy is near the bound where its weighted sum of tardiness is so little above it."""

@@ -5,12 +5,57 @@ HEAD = """\
 
 Written by `echelon study`, which measures what is missing and writes this page and its pictures; no number is typed by
 hand. All of it is **simulated**: flows are fluids, decisions take no time (`echelon bench fidelity` sets such
-simulations beside emulated runs). {measured} of {wanted} random cases are in it so far, each made from a seed, so that
-any can be made again. Where few are in, intervals are wide, and running the command again goes on. Intervals are 95 %
-(Student's t over cases). Iteration time is the mean over jobs of the mean over a job's iterations. Tardiness is the
-weighted sum over all groups. *Above bound* is the distance from a lower bound that no scheduler can beat
-(`echelonflow/scheduling/bounds`), which includes what the bound itself lacks. Coflow is SEBF order with MADD rates,
-with each collective or micro-batch a Coflow (`collective`), or with a whole EchelonFlow as one (`group`)."""
+simulations beside emulated runs). {measured} of {wanted} random cases are in it. Each is drawn from the name of its section and
+its number alone, by `random.Random("study/NAME/NUMBER")`, so any can be made again. All sizes are made larger or smaller by up to
+0.1 %, at random, so that nothing hangs on a tie. Where cases are missing, the same command goes on:
+
+    .venv/bin/echelon study --workers 2
+
+Measured by code {code} (a digest of the packages that simulate); page of revision {revision}.
+
+Intervals are 95 % (Student's t over cases, of logarithms of ratios). A star marks ratios that differ from 1 beyond chance, corrected for
+all in the same table (Holm). Iteration time is the mean over jobs of the mean over a job's iterations. *Above bound* is the
+distance from a lower bound that no scheduler can beat, which includes what the bound itself lacks. Coflow is SEBF order
+with MADD rates, with each collective or micro-batch a Coflow (`collective`), or with a whole EchelonFlow as one (`group`).
+Two policies bear EchelonFlow's name: `order=tardiness` is the paper's own order, to the letter; `order=job` is what the
+policy does if nothing is said."""
+
+STEADY = """\
+Two to four jobs of random patterns share one link or an oversubscribed leaf-spine. Alone, each would keep its slowest
+link busy for a quarter to twice as long as it computes. Each has so many iterations that all last about equally long; what counts begins when
+every job has ended two, and ends with the first job. *Worst slowdown* is that of the job that is slowed down most, against its
+least time alone: the mean over cases. The bound is the iteration times of least sum that respect each job's time
+alone and every link's capacity (`echelonflow/scheduling/steady.py`). Wins, ties and losses are against Coflow `collective`.
+*Starves*: cases in which a job ends fewer than four iterations while all run. `aalo, scaled` has a first queue of
+a tenth of the median Coflow's bytes. `coflow(order=job)` is EchelonFlow's order of jobs without its arrangements. `layer-priority` is the rule of
+P3 and ByteScheduler, given to the network."""
+
+LOADS = """\
+*Load* is what the jobs ask of the busiest link if each goes as fast as it would alone, over what the link has. Beyond 1 not all
+can. Sizes are scaled to it, with one factor for all jobs of a case. Ratios to fair sharing; the last line is what the bound leaves to be had."""
+
+STEADY_PATTERNS = """\
+Two jobs of one pattern, in steady state. Mean iteration time relative to Coflow `collective`; below 1 is better than it.
+Parameter servers, FSDP and pipelines have dependencies that cross iterations."""
+
+FABRICS = """\
+A leaf-spine of 8 hosts per leaf, two-to-one oversubscribed, with a job for every four hosts; ranks are anywhere. Mean iteration
+time over fair sharing with its interval, and the slowdown of the job that is slowed down most, the mean over cases."""
+
+ABLATIONS = """\
+`clock(pace=alone)`: every job is to go as fast as if it were alone. `clock(until=own)`: no path is followed into the next iteration.
+`lookahead(tries=0)`: the best candidate, without a search. `lookahead(candidates=few)`: `clock`, Coflow properly grouped and fair sharing
+alone. Above 1 the part is worse than the whole."""
+
+ARRIVALS = """\
+Twelve jobs of all patterns, of 5 to 40 iterations each, arrive at random and leave when they are done. Load is what they send over
+what the busiest link could carry while they arrive. The time from arrival to end is the mean over jobs; the
+slowdown is against the least time alone, its 95th percentile within a case, the mean over cases."""
+
+CLOSED = """\
+From here on every job has two iterations, and is gone. So a policy is rewarded for serving short jobs first: they leave, and
+the others have the network to themselves. What holds here need not hold for jobs that go on, for which see above. Tardiness is the weighted sum over
+all groups. These sections hold what was known first, and are kept for comparison with the papers, which measure such batches."""
 
 MIXED = """\
 Two to four jobs of random patterns share one link or an oversubscribed leaf-spine. Alone, each would keep its slowest

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import echelonflow
 import simulator
 from echelon import cases
-from echelon.study.measure import Scores, Section
+from echelon.study.section import Scores, Section
 from echelonflow.errors import InputError
 
 Say = Callable[[str], None]

@@ -14,8 +14,8 @@ import numpy as np
 from echelonflow.model.arrays import Ints
 from echelonflow.scheduling import kernels
 from echelonflow.scheduling.allocation import Allocation
-from echelonflow.scheduling.forms import Form, Key
-from echelonflow.scheduling.measures import drawn, intensity
+from echelonflow.scheduling.forms import GIVEN, Form, Key
+from echelonflow.scheduling.measures import coflow_due, drawn, intensity, layer
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
 
@@ -68,7 +68,7 @@ class Decision:
 
 def given_keys(form: Form, snapshot: Snapshot) -> Ints:
     """Keys that are quicker made here, in numpy: a row of n for each that the form has."""
-    rows = [_given(key, snapshot) for key in form.keys if key.measure in {"drawn", "intensity"}]
+    rows = [_given(key, snapshot) for key in form.keys if key.measure in GIVEN]
     return np.stack(rows) if rows else np.zeros((0, 0), np.int64)
 
 
@@ -76,6 +76,10 @@ def _given(key: Key, snapshot: Snapshot) -> Ints:
     job = snapshot.groups.job[snapshot.group]
     if key.measure == "intensity":
         return -intensity(snapshot.jobs)[job]
+    if key.measure in {"clock_s", "own_clock_s"}:
+        return coflow_due(snapshot, by_own_pace=key.measure == "own_clock_s")[snapshot.coflow]
+    if key.measure == "layer":
+        return layer(snapshot)
     if key.of == "flow":
         return drawn(snapshot.flow_id, key.seed)
     if key.of == "coflow":

@@ -14,7 +14,8 @@ import numpy as np
 
 from echelonflow.model.arrays import Bools, Floats, Ints
 from echelonflow.scheduling import kernels
-from echelonflow.scheduling.forms import Form
+from echelonflow.scheduling.forms import GIVEN as GIVEN_MEASURES
+from echelonflow.scheduling.forms import Form, Key
 from echelonflow.scheduling.trace_kernels.jit import inner, jit
 
 _MEASURES = (
@@ -24,6 +25,8 @@ _MEASURES = (
 (
     ID, GIVEN, RELEASE, DUE, ALONE, WEIGHT, MOST_LEFT, LEFT, FLOWS, BOTTLENECK, DUE_IN, TARDINESS, EXTRA, QUEUE, BSSI,
 ) = range(15)  # fmt: skip
+_GIVEN = ("drawn", "intensity", "clock_s", "own_clock_s", "layer")
+DRAWN, INTENSITY, CLOCK, OWN_CLOCK, LAYER = range(5)
 _OF = ("flow", "stage", "coflow", "group", "job")
 FLOW, STAGE, COFLOW, GROUP, JOB = range(5)
 _SERVES = ("greedy", "madd", "queues", "paced")
@@ -56,6 +59,8 @@ class Asked(NamedTuple):
     measure: Ints
     of: Ints
     per_weight: Bools
+    given: Ints
+    """What is to be given for the keys that are, one after the other."""
     serve: int
     pull: int
     patience: float
@@ -103,14 +108,20 @@ class Jobs(NamedTuple):
     alone_s: Floats
 
 
+def given_of(form: Form) -> list[Key]:
+    """The keys of a form that are to be given."""
+    return [key for key in form.keys if key.measure in GIVEN_MEASURES]
+
+
 @functools.lru_cache(maxsize=64)
 def asked(form: Form) -> Asked:
     """`form` in numbers."""
-    names = ["given" if key.measure in {"drawn", "intensity"} else key.measure for key in form.keys]
+    names = ["given" if key.measure in GIVEN_MEASURES else key.measure for key in form.keys]
     return Asked(
         np.array([_MEASURES.index(name) for name in names], np.int64),
         np.array([_OF.index(key.of) for key in form.keys], np.int64),
         np.array([key.per_weight for key in form.keys], np.bool_),
+        np.array([_GIVEN.index(key.measure) for key in given_of(form)], np.int64),
         _SERVES.index(form.serve),
         _PULLS.index(form.pull),
         float(form.patience),
@@ -169,13 +180,14 @@ def decide_after(
 
 
 @inner
-def _quantised(value: float) -> int:
+def quantised(value: float) -> int:
+    """As `echelonflow.scheduling.fill.quantised` has it."""
     return int(min(max(np.rint(value / _QUANTUM_S), -_MOST), _MOST))
 
 
 @inner
 def _weighted(value: float, weight: float) -> int:
-    return _quantised(value / weight if value >= 0 else value * weight)
+    return quantised(value / weight if value >= 0 else value * weight)
 
 
 @inner
@@ -188,7 +200,7 @@ def _overdue(patience: float, now_s: float, groups: Groups, group_of: Ints, key:
     moments = np.empty(len(groups.id), np.int64)
     for group in range(len(groups.id)):
         moment_s = groups.reference_s[group] + groups.span_s[group] + patience * groups.alone_s[group]
-        moments[group] = _quantised(moment_s) if moment_s <= now_s else _NEVER
+        moments[group] = quantised(moment_s) if moment_s <= now_s else _NEVER
         if moment_s > now_s:
             until_s = min(until_s, moment_s)
     for row in range(len(key)):
@@ -229,7 +241,7 @@ def _set_key(
             else:
                 total[member[row]] += flows.remaining_bytes[row] if measure == LEFT else 1.0
         for i in range(sets):
-            value[i] = _quantised(total[i] / weight[i]) if measure == FLOWS else int(np.rint(total[i] / weight[i]))
+            value[i] = quantised(total[i] / weight[i]) if measure == FLOWS else int(np.rint(total[i] / weight[i]))
     else:
         seconds = np.zeros(sets)
         if measure == WEIGHT:
@@ -246,7 +258,7 @@ def _set_key(
             if measure == EXTRA:
                 seconds = seconds - _unavoidable_s(now_s, flows, groups)
         for i in range(sets):
-            value[i] = _weighted(seconds[i], weight[i]) if per_weight else _quantised(seconds[i])
+            value[i] = _weighted(seconds[i], weight[i]) if per_weight else quantised(seconds[i])
     for row in range(len(key)):
         key[row] = value[member[row]]
 
@@ -260,12 +272,12 @@ def _set_flow_key(
         if measure == ID:
             key[row] = flows.id[row]
         elif measure == RELEASE:
-            key[row] = _quantised(flows.release_s[row])
+            key[row] = quantised(flows.release_s[row])
         elif measure == DUE:
-            key[row] = _quantised(flows.ideal_finish_s[row])
+            key[row] = quantised(flows.ideal_finish_s[row])
         elif measure == DUE_IN:
             due_s = max(needed_s[row], flows.ideal_finish_s[row] - now_s)
-            key[row] = _weighted(due_s, groups.weight[flows.group[row]]) if per_weight else _quantised(due_s)
+            key[row] = _weighted(due_s, groups.weight[flows.group[row]]) if per_weight else quantised(due_s)
         else:
             key[row] = int(np.rint(flows.remaining_bytes[row]))
 
@@ -335,8 +347,8 @@ def _stage_bottleneck_s(flows: Flows, capacity_Bps: Floats) -> Floats:
     for group in range(len(start) - 1):
         begin = start[group]
         while begin < start[group + 1]:
-            end, ideal = begin + 1, _quantised(flows.ideal_finish_s[rows[begin]])
-            while end < start[group + 1] and _quantised(flows.ideal_finish_s[rows[end]]) == ideal:
+            end, ideal = begin + 1, quantised(flows.ideal_finish_s[rows[begin]])
+            while end < start[group + 1] and quantised(flows.ideal_finish_s[rows[end]]) == ideal:
                 end += 1
             for i in range(begin, end):
                 of_stage_s[rows[i]] = needed_s[end - 1]

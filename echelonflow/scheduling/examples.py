@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from echelonflow.model.network import Cable, Network
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.scheduling.state import SchedulerState
-from echelonflow.wire.messages import Declare, FlowDeclaration
+from echelonflow.wire.messages import Declare, FlowClock, FlowDeclaration, JobClock
 
 _LINE_PER_PAYLOAD = 1514 / 1460
 """Bits on the line for each bit of payload, at MTU 1500."""
@@ -55,6 +57,22 @@ def two_micro_batches() -> Example:
     for flow in flows:
         state.release(("a", 0, flow.flow), 0.0)
     return Example(state.snapshot(0.0)[0], ("first", "second"))
+
+
+def two_clocks() -> Example:
+    """One flow each of two jobs that declared their clocks, on one link that carries 10 MB of payload in a second.
+
+    Both flows have 10 MB, are released at 0 s and due at once by the clocks of their groups. Iterations of both jobs take
+    4 s alone. What waits for the flow lasts 1 s in one job and 6 s in the other, up to the end of the next iteration.
+    The first one is of its job's second layer.
+    """
+    state = SchedulerState(_one_link())
+    for place, (job, flow, tail_s) in enumerate((("a", "spare", 1.0), ("b", "wanted", 6.0))):
+        clock = FlowClock(1.0, 1.0, tail_s, 1.0, layer=1 - place)
+        declared = msgspec.structs.replace(_flow(place, flow, 10_000_000, 0.0), clock=clock)
+        state.declare(Declare(job, job, "example", 1.0, (declared,), 2.0, JobClock(4.0)))
+        state.release((job, 0, flow), 0.0)
+    return Example(state.snapshot(0.0)[0], ("spare", "wanted"))
 
 
 def _one_link() -> Network:

@@ -14,7 +14,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-Fixed = Literal["id", "drawn", "release_s", "due_s", "alone_s", "weight", "intensity"]
+Fixed = Literal[
+    "id", "drawn", "release_s", "due_s", "alone_s", "weight", "intensity", "clock_s", "own_clock_s", "layer"
+]
 """Measures that follow neither bytes nor time: for a trace of Coflows they are known at release."""
 Moving = Literal["most_left_bytes", "left_bytes", "flows", "bottleneck_s", "due_in_s", "tardiness_s", "extra_s", "queue", "bssi"]  # fmt: skip
 """Measures that change with what is sent, or as flows end."""
@@ -23,6 +25,8 @@ Serve = Literal["greedy", "madd", "queues", "paced"]
 Pull = Literal["equal", "group", "per_group", "per_job"]
 
 FIXED: frozenset[str] = frozenset(Fixed.__args__)  # type: ignore[attr-defined]
+GIVEN: frozenset[str] = frozenset({"drawn", "intensity", "clock_s", "own_clock_s", "layer"})
+"""Measures that are quicker made in numpy, and handed to compiled loops."""
 READS_SIZES: frozenset[str] = frozenset(
     {"alone_s", "intensity", "most_left_bytes", "left_bytes", "bottleneck_s", "due_in_s", "tardiness_s", "extra_s", "bssi"}
 )  # fmt: skip
@@ -51,6 +55,9 @@ class Key:
     extra_s          the same less what nothing can undo
     queue            how many of the form's `limits_bytes` a Coflow's sent bytes have reached
     bssi             the place in Sincronia's order
+    clock_s          the latest moment at which a Coflow may end by the clock of its job, at the pace of all jobs together
+    own_clock_s      the same at the pace that its job would have alone
+    layer            the place of a flow in the order in which its job's computations wait for flows
 
     With `per_weight` a weight of two makes it count half; below zero, twice.
     """

@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from echelonflow.model.arrays import Bools, Floats, Ints
+from echelonflow.scheduling.steady import JobLoads
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +70,25 @@ class JobTable:
     """Seconds that the bytes of one iteration need at the job's slowest link if nothing else is on it."""
 
 
+@dataclass(frozen=True, eq=False)
+class ClockTable:
+    """What the clocks of the jobs say (`echelonflow.model.clock`): of the n flows, and of all jobs that are under way."""
+
+    ended_s: Floats
+    """n; when the last iteration of the flow's job ended that has ended, of its first one when it began. Not a number where the job has
+    no clock."""
+    behind: Ints
+    """n; how many iterations are to end after that one up to and with the next after the flow's own: two or more."""
+    tail_s: Floats
+    """n; the longest path from the flow's end to the end of the next iteration; 0 where nobody declared it."""
+    to_end_s: Floats
+    """n; the same to the end of the flow's own iteration."""
+    layer: Ints
+    """n; the flow's place in the order in which computations of an iteration wait for flows of its job; 0 where nobody declared it."""
+    under_way: JobLoads
+    """Jobs that have begun and not ended, whether they have a flow in the snapshot or not, in order of ids."""
+
+
 _Table = TypeVar("_Table", GroupTable, CoflowTable, JobTable)
 
 
@@ -97,6 +117,8 @@ class Snapshot:
     jobs: JobTable
     link_names: tuple[str, ...] = ()
     """Names for messages; empty or L long."""
+    clock: ClockTable | None = None
+    """None where no job has declared its clock."""
 
     @property
     def flows(self) -> int:
@@ -110,7 +132,10 @@ class Snapshot:
         return self.link_names[link] if self.link_names else f"link {link}"
 
     def without_sizes(self) -> Snapshot:
-        """The same with every size, and every time that follows from one, not a number: what was sent stays known."""
+        """The same with every size, and every time that follows from one, not a number: what was sent stays known.
+
+        What clocks say follows from sizes, and is left out.
+        """
         groups = dataclasses.replace(
             self.groups,
             alone_s=np.full_like(self.groups.alone_s, np.nan),
@@ -118,7 +143,7 @@ class Snapshot:
         )
         jobs = dataclasses.replace(self.jobs, alone_s=np.full_like(self.jobs.alone_s, np.nan))
         unknown = np.full_like(self.remaining_bytes, np.nan)
-        return dataclasses.replace(self, remaining_bytes=unknown, groups=groups, jobs=jobs)
+        return dataclasses.replace(self, remaining_bytes=unknown, groups=groups, jobs=jobs, clock=None)
 
     def beside(self, some: Bools) -> Bools:
         """n: whether a flow has a link that one of `some` (n) uses; these themselves are among them."""
@@ -137,7 +162,7 @@ class Snapshot:
         coflows, coflow = _rows_in_use(self.coflow[kept])
         jobs, job = _rows_in_use(self.groups.job[groups])
         hop_kept = kept[self.hop_flow()]
-        pending_start, pending = _compressed(self.groups.pending_start, groups)
+        pending_start, pending = compressed(self.groups.pending_start, groups)
         return dataclasses.replace(
             self,
             flow_id=self.flow_id[kept],
@@ -158,6 +183,16 @@ class Snapshot:
             ),
             coflows=_table_rows(self.coflows, coflows),
             jobs=_table_rows(self.jobs, jobs),
+            clock=None
+            if self.clock is None
+            else ClockTable(
+                self.clock.ended_s[kept],
+                self.clock.behind[kept],
+                self.clock.tail_s[kept],
+                self.clock.to_end_s[kept],
+                self.clock.layer[kept],
+                self.clock.under_way,
+            ),
         )
 
 
@@ -167,7 +202,7 @@ def _rows_in_use(of: Ints) -> tuple[Ints, Ints]:
     return rows, references.astype(np.int64)
 
 
-def _compressed(start: Ints, rows: Ints) -> tuple[Ints, Ints]:
+def compressed(start: Ints, rows: Ints) -> tuple[Ints, Ints]:
     """Some rows of compressed rows: where each starts then, and the places of all that is in them."""
     lengths = np.diff(start)[rows]
     starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))

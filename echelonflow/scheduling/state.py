@@ -23,10 +23,12 @@ from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.model.network import Network
+from echelonflow.scheduling import job_clocks
 from echelonflow.scheduling.group_info import INDEX_BITS, FlowInfo, GroupInfo, group_info
+from echelonflow.scheduling.job_clocks import JobClocks
 from echelonflow.scheduling.slot_table import PathNumbers, Pool, SlotTable
-from echelonflow.scheduling.snapshot import CoflowTable, GroupTable, JobTable, Snapshot
-from echelonflow.wire.messages import Declare, FlowDeclaration
+from echelonflow.scheduling.snapshot import ClockTable, CoflowTable, GroupTable, JobTable, Snapshot
+from echelonflow.wire.messages import Declare, FlowClock, FlowDeclaration
 
 Estimate = Callable[[Sequence[FlowKey]], Floats]
 """Bytes sent of each of these flows."""
@@ -58,9 +60,12 @@ COFLOW_COLUMNS: Mapping[str, Any] = MappingProxyType(
 )
 
 FLOW_COLUMNS: Mapping[str, Any] = MappingProxyType(
-    {**_SHARED, **dict.fromkeys(("run", "coflow", "path"), np.int64)}
-    | dict.fromkeys(("size_bytes", "offset_s", "sent_bytes", "release_s"), np.float64)
+    {**_SHARED, **dict.fromkeys(("run", "coflow", "path", "clock", "iteration", "layer"), np.int64)}
+    | dict.fromkeys(("size_bytes", "offset_s", "sent_bytes", "release_s", "tail_s", "to_end_s"), np.float64)
 )
+"""`clock`: the slot of its job's; that and what follows from it is not a number where no clock was declared."""
+
+_NO_CLOCK = FlowClock(0.0, 0.0, 0.0)
 
 FEW = 32
 """So many flows may come or go until a list of all keys is made anew, not mended."""
@@ -93,6 +98,7 @@ class _Before:
     arrival_s: float
     has_coflow: bool
     """Whether a flow of the run's part of the Coflow was released."""
+    clock: job_clocks.Before
 
 
 @dataclass(slots=True)
@@ -127,6 +133,7 @@ class SchedulerState:
         self._groups: dict[tuple[str, str], GroupInfo] = {}
         self._declared: dict[tuple[str, str], FlowInfo] = {}
         self._jobs: dict[str, JobInfo] = {}
+        self._clocks = JobClocks()
         self._runs: dict[tuple[str, int, str], GroupRun] = {}
         self._coflows: dict[tuple[str, int, str], CoflowIteration] = {}
         self._slot_of: dict[FlowKey, int] = {}
@@ -158,6 +165,7 @@ class SchedulerState:
         job = self._jobs[group.job]
         job.volume_bytes[info.links] += info.volume_bytes
         self._job_table["alone_s"][job.slot] = np.max(job.volume_bytes / self._capacity_Bps)
+        self._clocks.declare(group, job.volume_bytes / self._capacity_Bps)
         self._groups[key] = info
         self._declared.update({(group.job, name): flow for name, flow in info.flows.items()})
 
@@ -189,6 +197,7 @@ class SchedulerState:
         coflows["active"][coflow] += 1
         if self._flow_table.full:
             self._put_in_order()
+        clock = flow.declaration.clock or _NO_CLOCK
         slot = self._flow_table.take(
             job=self._jobs[job].slot,
             in_job=stable_id(0, iteration, flow.declaration.index),
@@ -200,6 +209,11 @@ class SchedulerState:
             offset_s=offset_s,
             sent_bytes=0.0,
             release_s=now_s,
+            clock=self._clocks.release(job, iteration, flow.declaration.clock, now_s),
+            iteration=iteration,
+            tail_s=clock.tail_s,
+            to_end_s=clock.to_end_s,
+            layer=clock.layer,
         )
         self._slot_of[key] = slot
         self._key_of[slot] = key
@@ -239,6 +253,7 @@ class SchedulerState:
             links=0 if run is None else int(runs["links"][run.slot]),
             arrival_s=math.inf if coflow is None else float(self._coflow_table["arrival_s"][coflow.slot]),
             has_coflow=run is not None and flow.declaration.coflow in run.coflows,
+            clock=self._clocks.before(job),
         )
 
     def _take_back(self, before: _Before) -> None:
@@ -246,6 +261,7 @@ class SchedulerState:
         job, iteration, _ = key = before.key
         flow, runs, coflows = self._info(key), self._run_table, self._coflow_table
         run, name = self._runs[job, iteration, flow.group], flow.declaration.coflow
+        self._clocks.take_back(job, before.clock)
         slot = self._slot_of.pop(key)
         del self._key_of[slot]
         self._flow_table["active"][slot] = 0
@@ -287,6 +303,7 @@ class SchedulerState:
         runs["active"][run.slot] -= 1
         coflows["finished_bytes"][coflow] += flows["size_bytes"][slot]
         coflows["active"][coflow] -= 1
+        self._clocks.finish(key[0], key[1], self._info(key).declaration.clock, now_s)
         self._forget_flow(key)
         run.unfinished -= 1
         if run.unfinished == 0:
@@ -302,6 +319,7 @@ class SchedulerState:
         self._declared = {key: info for key, info in self._declared.items() if key[0] != job}
         if job in self._jobs:
             self._job_table.give_back([self._jobs.pop(job).slot])
+            self._clocks.withdraw(job)
             self._jobs_changed = True
 
     @property
@@ -380,8 +398,18 @@ class SchedulerState:
                 alone_s=self._job_table["alone_s"][jobs],
             ),
             link_names=self._link_names,
+            clock=self._clock_table(slots) if self._clocks else None,
         )
         return snapshot, self._keys
+
+    def _clock_table(self, slots: Ints) -> ClockTable:
+        """What clocks say of the flows in `slots`."""
+        place, flows = self._job_table["place"], self._flow_table
+        under_way = self._clocks.under_way({name: int(place[job.slot]) for name, job in self._jobs.items()})
+        clock = flows["clock"][slots]
+        behind = flows["iteration"][slots] + 1 - self._clocks.last[clock]
+        tail_s, to_end_s, layer = (flows[what][slots] for what in ("tail_s", "to_end_s", "layer"))
+        return ClockTable(self._clocks.ended_s[clock], behind, tail_s, to_end_s, layer, under_way)
 
     def _group_table(self, slots: Ints) -> tuple[GroupTable, Ints]:
         """The runs in `slots`, and the slots of their jobs."""
@@ -427,6 +455,7 @@ class SchedulerState:
         if self._jobs_changed:
             for place, job in enumerate(sorted(self._jobs)):
                 self._job_table["place"][self._jobs[job].slot] = place
+            self._clocks.note_places()
         if self._jobs_changed or self._come or self._gone:
             active = self._flow_table["active"]
             stays = active[self._in_order] == 1

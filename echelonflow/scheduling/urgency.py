@@ -108,3 +108,10 @@ def overdue_moments_s(snapshot: Snapshot, patience: float) -> Floats:
 def overdue_order(snapshot: Snapshot, moments_s: Floats) -> Ints:
     """Place of each group that is overdue, by the moment since when; all others share the last place."""
     return dense_rank([np.where(moments_s <= snapshot.now_s, quantised(moments_s), _NEVER)])
+
+
+def job_keys(snapshot: Snapshot) -> list[Ints]:
+    """For each flow, what its job is ordered by where small jobs go first: the time that an iteration's bytes need alone."""
+    job, jobs = snapshot.groups.job[snapshot.group], snapshot.jobs
+    weight = snapshot.groups.weight_of_jobs(len(jobs.id))
+    return [weighted(jobs.alone_s, weight)[job], jobs.id[job]]

@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 
 from echelonflow.errors import InputError
+from echelonflow.model.clock import Clock, clock_of
 from echelonflow.model.dag import Job
+from echelonflow.model.network import Network
 from echelonflow.wire.before import before_of
 from echelonflow.wire.classes import FLOW_QUEUES
-from echelonflow.wire.messages import Declare, FlowDeclaration
+from echelonflow.wire.messages import Declare, FlowClock, FlowDeclaration, JobClock
 
 DATA_PORT = 5001
 """First port that receivers listen on. Run k of an emulation uses DATA_PORT + k, so that no connection is reused."""
@@ -18,10 +20,13 @@ MAX_FLOWS = 50_000
 """Of one host, per iteration: as many as there are ports."""
 
 
-def declarations(jobs: Sequence[Job], run_index: int = 0, *, ahead: bool = True) -> list[Declare]:
+def declarations(
+    jobs: Sequence[Job], run_index: int = 0, *, ahead: bool = True, network: Network | None = None
+) -> list[Declare]:
     """The groups of all jobs in order, each flow with a TCP source port that no other flow of its host has.
 
-    They say what comes before each flow, unless nothing is to be decided `ahead`: finding it out takes time.
+    They say what comes before each flow, unless nothing is to be decided `ahead`: finding it out takes time. So does
+    what the clocks of the jobs say on a `network`; without one they say nothing.
 
     Ports are dealt so that flows that meet at an egress are in queues of their own there (`_Ports`). Flows between
     ranks on one host are left out: they do not touch the network. Raises InputError where a host has more
@@ -33,6 +38,8 @@ def declarations(jobs: Sequence[Job], run_index: int = 0, *, ahead: bool = True)
         compute_s = math.fsum(step.duration_s for step in job.dag.computes)
         flows: dict[str, list[FlowDeclaration]] = {group.name: [] for group in job.dag.groups}
         before = before_of(job) if ahead else {}
+        clock = None if network is None else clock_of(job, network)
+        job_clock = None if clock is None else JobClock(clock.iteration_s, job.iterations)
         for index, transfer in enumerate(job.dag.transfers):
             if job.is_local(transfer):
                 continue
@@ -49,13 +56,25 @@ def declarations(jobs: Sequence[Job], run_index: int = 0, *, ahead: bool = True)
                     src_port=ports.deal(place, src, dst),
                     dst_port=DATA_PORT + run_index,
                     before=before.get(transfer.name),
+                    clock=None if clock is None else _flow_clock(clock, transfer.name),
                 )
             )
         for group in job.dag.groups:
             if flows[group.name]:
                 weight = group.weight * job.weight
-                found.append(Declare(job.name, group.name, group.kind, weight, tuple(flows[group.name]), compute_s))
+                declared = tuple(flows[group.name])
+                found.append(Declare(job.name, group.name, group.kind, weight, declared, compute_s, job_clock))
     return found
+
+
+def _flow_clock(clock: Clock, transfer: str) -> FlowClock:
+    return FlowClock(
+        clock.lead_s[transfer],
+        clock.rest_s[transfer],
+        clock.tail_s[transfer],
+        clock.to_end_s[transfer],
+        clock.layer[transfer],
+    )
 
 
 class _Ports:

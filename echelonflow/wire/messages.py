@@ -64,12 +64,34 @@ class Before(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     released_previous: Indices = ()
 
 
+class FlowClock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a flow stands in an iteration of its job, alone on the network (`echelonflow.model.clock`).
+
+    Longest paths: from the start of the iteration to its release, and from its end through computations of its own
+    iteration. Then from its end to the end of the next iteration, and to that of its own. And its place in the order in
+    which computations of an iteration wait for flows.
+    """
+
+    lead_s: DurationS
+    rest_s: DurationS
+    tail_s: DurationS
+    to_end_s: DurationS = 0.0
+    layer: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
+
+
+class JobClock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The least time that an iteration of a job takes, alone on the network, and how many there will be; 0: nobody knows."""
+
+    iteration_s: DurationS
+    iterations: Annotated[int, Meta(ge=0, le=1 << 20)] = 0
+
+
 class FlowDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One flow of a group, as it will be in every iteration.
 
     `index` is its position in the job (breaks ties, so it must not depend on timing); the ports are
     those of its TCP connection, by which the network recognises it. Where `before` is left out, nothing is decided for
-    the flow ahead of its release.
+    the flow ahead of its release. Where `clock` is left out, policies that go by it fall back on its ideal finish.
     """
 
     flow: Name
@@ -82,6 +104,7 @@ class FlowDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     src_port: Port
     dst_port: Port
     before: Before | None = None
+    clock: FlowClock | None = None
 
 
 class Hello(_Message, frozen=True, tag="hello"):
@@ -99,7 +122,8 @@ class Hello(_Message, frozen=True, tag="hello"):
 class Declare(_Message, frozen=True, tag="declare"):
     """A group (EchelonFlow) of a job, declared once for all its iterations.
 
-    `compute_s`: GPU-seconds of computation in one iteration of the job, over all ranks; the same in all its groups.
+    `compute_s`: GPU-seconds of computation in one iteration of the job, over all ranks. It and `clock` are the same in
+    all groups of a job.
     """
 
     job: Name
@@ -108,6 +132,7 @@ class Declare(_Message, frozen=True, tag="declare"):
     weight: Weight
     flows: Annotated[tuple[FlowDeclaration, ...], Meta(min_length=1, max_length=MOST_FLOWS_OF_A_GROUP)]
     compute_s: DurationS = 0.0
+    clock: JobClock | None = None
 
 
 class Release(_Message, frozen=True, tag="release"):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import math
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -15,10 +19,13 @@ from echelonflow.scheduling import decision_loops, kernels
 from echelonflow.scheduling.decision import Decision
 from echelonflow.scheduling.forms import Form
 from echelonflow.scheduling.policies import Policy
-from echelonflow.scheduling.snapshot import CoflowTable, GroupTable, JobTable, Snapshot
-from simulator.columns import loops, room
+from echelonflow.scheduling.policies.lookahead import InForce
+from echelonflow.scheduling.snapshot import ClockTable, CoflowTable, GroupTable, JobTable, Snapshot
+from echelonflow.scheduling.state import stable_id
+from echelonflow.scheduling.steady import JobLoads
+from simulator.columns import loops, planner, room
 from simulator.columns import tables as t
-from simulator.columns.plan import Asked, asked_of
+from simulator.columns.plan import Asked, Clocks, asked_of
 from simulator.engine import IDLE_DECISIONS, MOVED_SHARE, no_progress, stuck, waits_for_ever
 
 
@@ -30,8 +37,11 @@ def run(
     on_progress: Callable[[float], None] | None = None,
 ) -> None:
     """All iterations of `jobs`; what happens is written into `record`. Raises what `simulator.engine` does."""
-    asked = asked_of(jobs, network)
-    simulation = _Simulation(asked, np.array([job.start_s for job in jobs], np.float64), network, policy)
+    asked = asked_of(jobs, network, clocks=policy.promises.reads_clock)
+    tables = room.tables_of(asked.plan, np.array([job.start_s for job in jobs], np.float64))
+    if asked.clocks is not None:
+        tables.pace_s[t.OWN] = asked.clocks.loads.iteration_s
+    simulation = _Simulation(asked, tables, network, policy)
     simulation.run(on_progress)
     for job, unfinished in zip(jobs, simulation.tables.unfinished.tolist(), strict=True):
         if unfinished:
@@ -40,29 +50,46 @@ def run(
 
 
 class _Simulation:
-    def __init__(self, asked: Asked, start_s: Floats, network: Network, policy: Policy) -> None:
-        self._policy = policy
+    """A simulation under way in `tables`."""
+
+    def __init__(self, asked: Asked, tables: t.Tables, network: Network, policy: Policy) -> None:
+        self._asked = asked
         self._plan = asked.plan
-        self._capacity_Bps = asked.capacity_Bps
+        self._network = network
+        self._clocks = asked.clocks
+        self._under_way = np.zeros(0, np.int64)
+        """Places of the jobs in `_loads`."""
+        self._loads: JobLoads | None = None
         self._link_names = tuple(link.name for link in network.links)
-        self.tables = room.tables_of(asked.plan, start_s)
+        self.tables = tables
+        self._in_force: InForce | None = policy.memory if policy.promises.plans else None
+        """Where the policy has a planner."""
+        self._named = policy
+        self._horizon_s = math.inf
+        self._follow(policy if self._in_force is None or policy.is_asked else self._in_force.chosen)
+
+    def _follow(self, policy: Policy) -> None:
+        """Let this policy decide from now on."""
         self._decide = Decision(policy)
         form = None if policy.isolated else policy.form()
         self._counts_pending = form is None or form.counts_pending
         self._keeps = np.ndarray.copy if form is None else np.asarray
         """A policy without a form may keep what it is shown."""
         self._form = decision_loops.asked(form or Form((), "greedy"))
-        is_whole = form is not None and not form.counts_pending and decision_loops.GIVEN not in self._form.measure
-        self._by_form = is_whole and _can_decide()
+        known = form is not None and {key.measure for key in decision_loops.given_of(form)} <= _GIVEN_HERE
+        self._by_form = form is not None and known and not form.counts_pending and _can_decide()
+        self._tells_others = self._in_force is not None or (self._by_form and len(self._form.given) > 0)
         self._seen = self._room_to_see()
 
-    def run(self, on_progress: Callable[[float], None] | None) -> None:
-        """Until nothing is left to happen."""
+    def run(self, on_progress: Callable[[float], None] | None, end_s: float = math.inf) -> None:
+        """Until nothing is left to happen up to `end_s`; who has a planner plans again when its horizon is reached."""
         while True:
+            horizon_s = min(end_s, self._horizon_s)
             times, counts = self.tables.times, self.tables.counts
+            stop = loops.ROOM
             for stop in loops.events(
-                self._plan, self.tables, self._seen, self._capacity_Bps, self._form, self._by_form,
-                IDLE_DECISIONS, MOVED_SHARE,
+                self._plan, self.tables, self._seen, self._asked.capacity_Bps, self._form, self._by_form,
+                self._tells_others, horizon_s, IDLE_DECISIONS, MOVED_SHARE,
             ):  # fmt: skip
                 now_s = float(times[t.NOW_S])
                 if on_progress is not None:
@@ -72,13 +99,74 @@ class _Simulation:
                     self.tables.row_floats[t.RATE_BPS, : counts[t.FLOWS]] = allocation.rates_Bps
                     times[t.EXPIRES_S] = allocation.valid_until_s
                 elif stop == loops.STALLED:
-                    raise no_progress(now_s, self._policy.name, int(counts[t.FLOWS]))
+                    raise no_progress(now_s, self._named.name, int(counts[t.FLOWS]))
                 elif stop == loops.OVER:
                     if counts[t.FLOWS]:
-                        raise stuck(now_s, self._policy.name, int(counts[t.FLOWS]))
+                        raise stuck(now_s, self._named.name, int(counts[t.FLOWS]))
                     return
-            self.tables = room.grown(self.tables)
-            self._seen = room.copied(self._seen, self._room_to_see())
+            if stop == loops.HORIZON and self._in_force is None:
+                return
+            if stop in {loops.PACE, loops.HORIZON}:
+                self._set_pace()
+                if self._in_force is not None:
+                    self._look_ahead(self._in_force)
+            else:
+                self.tables = room.grown(self.tables)
+                self._seen = room.copied(self._seen, self._room_to_see())
+
+    def _look_ahead(self, in_force: InForce) -> None:
+        """Have the planner find what is to decide from now on; it does so at once."""
+        self.tables.times[t.EXPIRES_S] = self.tables.times[t.NOW_S]
+        own_s, shared_s = self.tables.pace_s[t.OWN], self.tables.pace_s[t.SHARED]
+        pace_s = np.where(np.isfinite(shared_s), shared_s, own_s)
+        begin_s, slowest_s = float(self.tables.times[t.NOW_S]), float(pace_s[self._under_way].max(initial=0.0))
+        left = self._iterations_left().tolist()
+
+        def roll_out(candidate: planner.Candidate, rounds: int) -> float:
+            tables = room.forked(self.tables)
+            fork = _Simulation(self._moved(candidate.earlier_s), tables, self._network, candidate.policy)
+            end_s = begin_s + rounds * slowest_s
+            fork.run(None, end_s)
+            return planner.mean_iteration_s(fork.iteration_ends_s(), left, begin_s, end_s)
+
+        flows = self._plan.flows[:, :-1]
+        job = self._plan.groups[t.GROUP_JOB, flows[t.FLOW_GROUP]]
+        declared = planner.Flows(
+            np.asarray(stable_id(self._plan.jobs[t.JOB_PLACE, job], 0, flows[t.FLOW_INDEX])),
+            self._plan.parts[t.PART_COFLOW, flows[t.FLOW_PART]],
+            job,
+        )
+        begun_s = time.perf_counter()
+        found = planner.best_of(in_force, declared, pace_s, roll_out)
+        in_force.took_s += time.perf_counter() - begun_s
+        self._horizon_s = begin_s + planner.JUDGED * in_force.rounds * slowest_s
+        in_force.adopt(found.best.policy, declared.template, found.best.earlier_s, found.roll_outs)
+        if not self._named.is_asked:
+            self._plan = self._moved(found.best.earlier_s).plan
+            self._follow(found.best.policy)
+
+    def _iterations_left(self) -> Ints:
+        """Iterations of each job under way whose flows have not all ended; of the others 0."""
+        first = self._plan.jobs[t.FIRST_ITERATION]
+        left = np.add.reduceat(np.append(self.tables.iteration_left > 0, 0), first[:-1])
+        is_under_way = np.zeros(len(left), np.int64)
+        is_under_way[self._under_way] = 1
+        return left * is_under_way
+
+    def _moved(self, earlier_s: Floats) -> Asked:
+        """The same with due times moved."""
+        clock = self._asked.plan.clock.copy()
+        clock[t.TAIL_S] += earlier_s
+        return dataclasses.replace(self._asked, plan=self._asked.plan._replace(clock=clock))
+
+    def iteration_ends_s(self) -> list[Floats]:
+        """When those iterations of each job ended whose flows all have, in order; none of jobs without flows."""
+        tables, first = self.tables, self._plan.jobs[t.FIRST_ITERATION]
+        found = []
+        for begin, end in itertools.pairwise(first.tolist()):
+            ends_s = tables.iteration_end_s[begin:end][tables.iteration_left[begin:end] == 0]
+            found.append(np.maximum.accumulate(ends_s[ends_s > -math.inf]))
+        return found
 
     def _room_to_see(self) -> t.Seen:
         return room.seen_of(self._plan, self.tables, pending=self._counts_pending)
@@ -104,12 +192,44 @@ class _Simulation:
             coflow=coflow,
             path_start=mine(seen.path_start[: flows + 1]),
             path_link=mine(seen.path_link[: counts[t.HOPS_SEEN]]),
-            capacity_Bps=self._capacity_Bps,
+            capacity_Bps=self._asked.capacity_Bps,
             groups=self._group_table(groups, mine),
             coflows=CoflowTable(mine(seen.coflow_ids[:coflows]), weight, arrival_s, coflow_bytes),
             jobs=JobTable(mine(seen.job_ids[:jobs]), compute_s, alone_s),
             link_names=self._link_names,
+            clock=None if self._clocks is None else self._clock_table(self._clocks, flows),
         )
+
+    def _clock_table(self, clocks: Clocks, flows: int) -> ClockTable:
+        """What clocks say of the flows in flight; jobs are under way from their first flow's release to their last one's end."""
+        jobs, tables = self._plan.jobs, self.tables
+        declared, instance, job = tables.rows[[t.DECLARED, t.INSTANCE, t.JOB], :flows]
+        iteration = (instance - jobs[t.FIRST_INSTANCE, job]) // (jobs[t.FIRST_STEP, job + 1] - jobs[t.FIRST_STEP, job])
+        behind = iteration + 1 - tables.last_ended[job]
+        return ClockTable(
+            tables.last_end_s[job],
+            behind,
+            self._plan.clock[t.TAIL_S, declared],
+            clocks.to_end_s[declared],
+            self._plan.clock[t.LAYER, declared].astype(np.int64),
+            self._together(clocks),
+        )
+
+    def _together(self, clocks: Clocks) -> JobLoads:
+        """Loads of the jobs under way; the same while these are."""
+        tables = self.tables
+        under_way = clocks.in_order(np.flatnonzero((tables.last_end_s < math.inf) & (tables.flows_left > 0)))
+        if self._loads is None or not np.array_equal(under_way, self._under_way):
+            self._under_way, self._loads = under_way, clocks.of(under_way)
+        return self._loads
+
+    def _set_pace(self) -> None:
+        """Note what the jobs that are under way now can keep up together."""
+        tables = self.tables
+        if self._clocks is not None:
+            together_s = self._together(self._clocks).together_s
+            tables.pace_s[t.SHARED, self._under_way] = together_s
+        tables.counts[t.OTHERS] = 0
 
     def _group_table(self, groups: int, mine: Callable[[np.ndarray], np.ndarray]) -> GroupTable:
         seen, pending = self._seen, int(self._seen.pending_start[groups])
@@ -127,6 +247,10 @@ class _Simulation:
             pending_link=mine(seen.pending_link[:pending]),
             pending_bytes=mine(seen.pending_bytes[:pending]),
         )
+
+
+_GIVEN_HERE = frozenset({"clock_s", "own_clock_s", "layer"})
+"""Keys that are made in compiled loops, although they are given elsewhere."""
 
 
 def _can_decide() -> bool:

@@ -20,33 +20,33 @@ from echelonflow.scheduling.trace_kernels.jit import inner, jit, kept_with, leaf
 from simulator.columns import tables as t
 from simulator.columns.tables import Plan, Seen, Tables
 
-DECISION, ROOM, OVER, STALLED, PAUSE = range(5)
-"""What a simulation stops for: a decision; columns that are full; nothing left to happen; answers that only expire. And
-after many decisions that were made without stopping, so that progress is shown and a user can interrupt."""
+DECISION, ROOM, OVER, STALLED, PAUSE, PACE, HORIZON = range(7)
+"""What a simulation stops for: a decision; columns that are full; nothing left to happen; answers that only expire. After
+many decisions that were made without stopping, so that progress is shown and a user can interrupt. For the paces of jobs
+where others are under way than before. And where nothing is left to happen up to a moment."""
 PAUSE_DECISIONS = 4096
-_NONE_GIVEN: Ints = np.zeros((0, 0), np.int64)
 
 
 @kept_with(decision_loops, kernels)
 @jit
 def events(
     plan: Plan, tables: Tables, seen: Seen, capacity_Bps: Floats, form: decision_loops.Asked, by_form: bool,
-    idle_decisions: int, moved_share: float,
+    tells_others: bool, end_s: float, idle_decisions: int, moved_share: float,
 ) -> Iterator[int]:  # fmt: skip
-    """Go on until nothing is left to happen; says each time why it stops, and goes on when it is asked for the next.
+    """Go on until nothing is left to happen up to `end_s`; says each time why it stops, and goes on when it is asked for the next.
 
     Decisions are made here by the `form` of a policy if it is `by_form`. Otherwise it stops for each, and wants the
     rates of all rows in `tables`, and when the answer expires. After ROOM it has to begin anew with larger columns,
-    which hold the same. After OVER and STALLED it does not go on.
+    which hold the same. It stops for PACE only if it `tells_others`, and has to begin anew then. After OVER and STALLED it
+    does not go on.
     """
     times, counts = tables.times, tables.counts
+    is_new = True
     while True:
         if counts[t.PHASE] == t.NEXT:
-            next_s = min(times[t.EMPTY_S], times[t.EXPIRES_S])
-            if counts[t.CALENDAR] > 0:
-                next_s = min(next_s, tables.calendar_s[0, 0])
-            if next_s == math.inf:
-                yield OVER
+            next_s = _next_s(tables)
+            if next_s == math.inf or next_s > end_s:
+                yield OVER if next_s == math.inf else HORIZON
                 return
             times[t.NOW_S] = next_s
             counts[t.EVENTS] += 1
@@ -66,6 +66,9 @@ def events(
         changed, expired = _admit(plan, tables), times[t.NOW_S] >= times[t.EXPIRES_S]
         if changed or expired:
             _move(tables)
+        if tells_others and changed and counts[t.OTHERS] == 1 and counts[t.FLOWS] > 0:
+            yield PACE
+            return
         if _stalls(tables, changed, expired, idle_decisions, moved_share):
             yield STALLED
             return
@@ -74,9 +77,10 @@ def events(
             times[t.EXPIRES_S] = math.inf
             if counts[t.FLOWS] > 0:
                 counts[t.DECISIONS] += 1
-                _look(plan, tables, seen, changed)
+                _look(plan, tables, seen, changed or is_new)
+                is_new = False
                 if by_form:
-                    _decide(tables, seen, capacity_Bps, form)
+                    _decide(plan, tables, seen, capacity_Bps, form)
                     if counts[t.DECISIONS] % PAUSE_DECISIONS == 0:
                         yield PAUSE
                 else:
@@ -84,15 +88,24 @@ def events(
                 _start(tables)
 
 
+@leaf
+def _next_s(tables: Tables) -> float:
+    """When something happens next; infinity if nothing does."""
+    next_s = min(tables.times[t.EMPTY_S], tables.times[t.EXPIRES_S])
+    if tables.counts[t.CALENDAR] > 0:
+        next_s = min(next_s, tables.calendar_s[0, 0])
+    return float(next_s)
+
+
 @inner
-def _decide(tables: Tables, seen: Seen, capacity_Bps: Floats, form: decision_loops.Asked) -> None:
+def _decide(plan: Plan, tables: Tables, seen: Seen, capacity_Bps: Floats, form: decision_loops.Asked) -> None:
     """What `echelonflow.scheduling.decision` would answer to what is seen."""
     counts = tables.counts
     flows, groups, coflows, jobs = counts[t.FLOWS], counts[t.GROUPS_SEEN], counts[t.COFLOWS_SEEN], counts[t.JOBS_SEEN]
     rates_Bps, rank, until_s = decision_loops.decide_after(
         _order_before(tables.rows[t.PLACE, :flows]),
         form,
-        _NONE_GIVEN,
+        _given(plan, tables, seen, form.given),
         tables.times[t.NOW_S],
         capacity_Bps,
         decision_loops.Flows(
@@ -114,6 +127,34 @@ def _decide(tables: Tables, seen: Seen, capacity_Bps: Floats, form: decision_loo
     tables.rows[t.PLACE, :flows] = rank
     tables.row_floats[t.RATE_BPS, :flows] = rates_Bps
     tables.times[t.EXPIRES_S] = until_s
+
+
+@inner
+def _given(plan: Plan, tables: Tables, seen: Seen, measures: Ints) -> Ints:
+    """Keys that are not made of what a policy sees: moments by the clocks of jobs, and layers."""
+    flows, ints = tables.counts[t.FLOWS], tables.rows
+    keys = np.zeros((len(measures), flows), np.int64)
+    for k in range(len(measures)):
+        if measures[k] == decision_loops.LAYER:
+            for row in range(flows):
+                keys[k, row] = int(plan.clock[t.LAYER, ints[t.DECLARED, row]])
+            continue
+        pace = t.OWN if measures[k] == decision_loops.OWN_CLOCK else t.SHARED
+        earliest_s = np.full(tables.counts[t.COFLOWS_SEEN], math.inf)
+        for row in range(flows):
+            job = ints[t.JOB, row]
+            iteration, _ = _place(plan.jobs, job, ints[t.INSTANCE, row])
+            behind = iteration + 1 - tables.last_ended[job]
+            due_s = (
+                tables.last_end_s[job] + behind * tables.pace_s[pace, job] - plan.clock[t.TAIL_S, ints[t.DECLARED, row]]
+            )
+            if not math.isfinite(due_s):
+                due_s = seen.flow_floats[2, row]
+            coflow = seen.flow_ints[1, row]
+            earliest_s[coflow] = min(earliest_s[coflow], due_s)
+        for row in range(flows):
+            keys[k, row] = decision_loops.quantised(earliest_s[seen.flow_ints[1, row]])
+    return keys
 
 
 @inner
@@ -490,6 +531,10 @@ def _release(plan: Plan, tables: Tables, job: int, iteration: int, flow: int, in
     if offset_s == plan.group_floats[t.HEAD_OFFSET_S, group]:
         tables.run_floats[t.HEAD_S, run] = min(tables.run_floats[t.HEAD_S, run], now_s - offset_s)
     tables.coflow_floats[t.ARRIVAL_S, coflow] = min(tables.coflow_floats[t.ARRIVAL_S, coflow], now_s)
+    if plan.clock.shape[1] and iteration == 0 and tables.last_ended[job] < 0:
+        if tables.last_end_s[job] == math.inf:
+            counts[t.OTHERS] = 1
+        tables.last_end_s[job] = min(tables.last_end_s[job], now_s - plan.clock[t.LEAD_S, flow])
     runs[t.UNRELEASED, run] -= 1
     for hop in range(declared[t.FLOW_PATH_START, flow], declared[t.FLOW_PATH_START, flow + 1]):
         tables.pool[runs[t.PENDING, run] + plan.hops[1, hop]] -= declared[t.FLOW_SIZE_BYTES, flow]
@@ -582,6 +627,11 @@ def _coflow_index(plan: Plan, job: int, iteration: int, part: int) -> int:
 def _finish_flow(plan: Plan, tables: Tables, job: int, iteration: int, flow: int, run: int, coflow: int) -> None:
     """A flow's last byte has arrived now."""
     runs, coflows, declared = tables.runs, tables.coflows, plan.flows
+    tables.flows_left[job] -= 1
+    if tables.flows_left[job] == 0:
+        tables.counts[t.OTHERS] = 1
+    if plan.clock.shape[1]:
+        _note_iteration(plan, tables, job, iteration, flow)
     late_s = tables.times[t.NOW_S] - plan.offset_s[flow]
     tables.run_floats[t.WORST_S, run] = max(tables.run_floats[t.WORST_S, run], late_s)
     runs[t.ACTIVE, run] -= 1
@@ -590,6 +640,21 @@ def _finish_flow(plan: Plan, tables: Tables, job: int, iteration: int, flow: int
     runs[t.OPEN, run] -= 1
     if runs[t.OPEN, run] == 0:
         _end_run(plan, tables, job, iteration, run)
+
+
+@leaf
+def _note_iteration(plan: Plan, tables: Tables, job: int, iteration: int, flow: int) -> None:
+    """A flow of an iteration has ended now; with its last one the iteration has, and those before it."""
+    at = plan.jobs[t.FIRST_ITERATION, job] + iteration
+    end_s = tables.times[t.NOW_S] + plan.clock[t.REST_S, flow]
+    tables.iteration_end_s[at] = max(tables.iteration_end_s[at], end_s)
+    tables.iteration_left[at] -= 1
+    if tables.iteration_left[at] == 0 and iteration > tables.last_ended[job]:
+        if tables.last_end_s[job] == math.inf:  # the first flow that was released was of a later iteration
+            tables.counts[t.OTHERS] = 1
+            tables.last_end_s[job] = tables.iteration_end_s[at]
+        tables.last_end_s[job] = max(tables.last_end_s[job], tables.iteration_end_s[at])
+        tables.last_ended[job] = iteration
 
 
 @leaf

@@ -10,6 +10,8 @@ import numpy as np
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.dag import Compute, Job
 from echelonflow.model.network import Network
+from echelonflow.scheduling.snapshot import compressed
+from echelonflow.scheduling.steady import JobLoads
 from echelonflow.wire.declare import declarations
 from echelonflow.wire.messages import Declare, FlowDeclaration
 from simulator.columns.tables import (
@@ -20,6 +22,7 @@ from simulator.columns.tables import (
     GROUP_FIRST_CELL,
     GROUP_FIRST_PART,
     GROUP_JOB,
+    JOB_PLACE,
     LOCAL,
     Plan,
 )
@@ -32,11 +35,39 @@ class Asked:
     plan: Plan
     declared: list[tuple[Declare, FlowDeclaration]]
     capacity_Bps: Floats
+    clocks: Clocks | None
+    """None where they are not asked for."""
 
 
-def asked_of(jobs: Sequence[Job], network: Network) -> Asked:
-    """The plan of `jobs`, whose groups are declared as those of any run."""
-    given = declarations(jobs, ahead=False)
+@dataclass(frozen=True, eq=False)
+class Clocks:
+    """What the clocks of all jobs say."""
+
+    to_end_s: Floats
+    """By declared flow."""
+    loads: JobLoads
+    """Of all jobs; those without flows bring nothing to any link."""
+
+    def in_order(self, jobs: Ints) -> Ints:
+        """Some jobs, given by their places in `loads`, in the order of their ids."""
+        return jobs[np.argsort(self.loads.id[jobs], kind="stable")]
+
+    def of(self, jobs: Ints) -> JobLoads:
+        """The loads of some jobs, in order."""
+        loads = self.loads
+        start, entries = compressed(loads.link_start, jobs)
+        return JobLoads(
+            loads.id[jobs],
+            loads.iteration_s[jobs],
+            start,
+            loads.link[entries],
+            loads.load_s[entries],
+        )
+
+
+def asked_of(jobs: Sequence[Job], network: Network, *, clocks: bool = False) -> Asked:
+    """The plan of `jobs`, whose groups are declared as those of any run; with what their clocks say only if that is asked for."""
+    given = declarations(jobs, ahead=False, network=network if clocks else None)
     declared = [(group, flow) for group in given for flow in group.flows]
     capacity_Bps = np.array(network.capacity_Bps, np.float64)
     job_of = {job.name: i for i, job in enumerate(jobs)}
@@ -63,12 +94,30 @@ def asked_of(jobs: Sequence[Job], network: Network) -> Asked:
         cells=_matrix(cells.link, cells.size_bytes),
         flows=flows,
         offset_s=offset_s,
+        clock=np.stack([_of_clocks(declared, what) for what in ("lead_s", "rest_s", "tail_s", "layer")]),
         hops=_matrix(links, cells.of_hop),
     )
     for group in given:
         plan.job_floats[0, job_of[group.job]] = group.compute_s
-    plan.job_floats[1] = _alone_s(group_job, cells, len(jobs), capacity_Bps)
-    return Asked(plan, declared, capacity_Bps)
+    loads = _loads(group_job, cells, capacity_Bps)
+    np.maximum.at(plan.job_floats[1], loads.job, loads.load_s)
+    if not clocks:
+        return Asked(plan, declared, capacity_Bps, None)
+    known = Clocks(_of_clocks(declared, "to_end_s"), _clocks(given, group_job, plan.jobs[JOB_PLACE, :-1], loads))
+    return Asked(plan, declared, capacity_Bps, known)
+
+
+def _of_clocks(declared: Sequence[tuple[Declare, FlowDeclaration]], what: str) -> Floats:
+    """What clocks say of each declared flow; nothing where they were not asked."""
+    return np.array([getattr(flow.clock, what) for _, flow in declared if flow.clock is not None], np.float64)
+
+
+def _clocks(given: Sequence[Declare], group_job: Ints, place: Ints, loads: _Loads) -> JobLoads:
+    iteration_s = np.zeros(len(place))
+    for group, job in zip(given, group_job.tolist(), strict=True):
+        if group.clock is not None:
+            iteration_s[job] = group.clock.iteration_s
+    return JobLoads(place, iteration_s, _first(loads.job, len(place)), loads.link, loads.load_s)
 
 
 def _paths(flows: Sequence[tuple[Declare, FlowDeclaration]], network: Network) -> tuple[Ints, Ints]:
@@ -195,17 +244,25 @@ def _jobs(jobs: Sequence[Job], first_step: Ints, groups: Ints, parts: _Parts) ->
         *first,
         *(_before(np.diff(each) * iterations) for each in first),
         _before([len(places) for places in ready]),
+        _before(iterations),
     )
     return columns, np.zeros((2, len(jobs))), np.stack((np.concatenate(starts), np.concatenate(once)))
 
 
-def _alone_s(group_job: Ints, cells: _Cells, jobs: int, capacity_Bps: Floats) -> Floats:
-    """Seconds that the bytes of one iteration of each job need at its slowest link, alone."""
+@dataclass(frozen=True, eq=False)
+class _Loads:
+    """What one iteration of a job brings to a link, by job and then link."""
+
+    job: Ints
+    link: Ints
+    load_s: Floats
+    """Seconds that its bytes need there, alone."""
+
+
+def _loads(group_job: Ints, cells: _Cells, capacity_Bps: Floats) -> _Loads:
     key, size_bytes, _ = _sums(group_job[cells.group] * len(capacity_Bps) + cells.link, cells.size_bytes)
     job, link = np.divmod(key, len(capacity_Bps))
-    alone_s: Floats = np.zeros(jobs)
-    np.maximum.at(alone_s, job, size_bytes / capacity_Bps[link])
-    return alone_s
+    return _Loads(job, link, size_bytes / capacity_Bps[link])
 
 
 def _matrix(*columns: Ints) -> Ints:

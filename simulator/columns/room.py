@@ -12,6 +12,7 @@ from echelonflow.model.arrays import Floats, Ints
 from simulator.columns import tables as t
 from simulator.columns.tables import Numbers, Plan, Seen, Tables
 
+_RECORDS = ("flow_records", "flow_records_s", "compute_records", "compute_records_s")
 _LONGEST_PIECE = 48
 """Pieces of the pool have fewer than two to this power numbers."""
 
@@ -38,6 +39,12 @@ def tables_of(plan: Plan, start_s: Floats) -> Tables:
         coflow_of=np.full(plan.jobs[t.FIRST_COFLOW_RUN, -1], -1, np.int32),
         begun=np.zeros(plan.jobs[t.FIRST_PART_RUN, -1], np.int8),
         unfinished=np.diff(plan.jobs[t.FIRST_INSTANCE]),
+        flows_left=_by_job(plan, t.FLOW) * plan.jobs[t.ITERATIONS, :-1],
+        iteration_left=np.repeat(_by_job(plan, t.FLOW), plan.jobs[t.ITERATIONS, :-1]),
+        iteration_end_s=np.full(plan.jobs[t.FIRST_ITERATION, -1], -math.inf),
+        last_ended=np.full(jobs, -1),
+        last_end_s=np.full(jobs, math.inf),
+        pace_s=np.full((2, jobs), math.nan),
         runs=entries,
         run_floats=np.zeros((3, rows)),
         coflows=entries.copy(),
@@ -54,6 +61,14 @@ def tables_of(plan: Plan, start_s: Floats) -> Tables:
         flow_records_s=np.empty((3, flows)),
         compute_records=np.empty((2, computes), np.int64),
         compute_records_s=np.empty((2, computes)),
+    )
+
+
+def forked(tables: Tables) -> Tables:
+    """A copy that goes on by itself; what ended before is not in its records."""
+    records = {name: np.empty_like(getattr(tables, name)) for name in _RECORDS}
+    return Tables(
+        **{name: column.copy() for name, column in tables._asdict().items() if name not in records}, **records
     )
 
 
@@ -145,5 +160,11 @@ def _waits(plan: Plan) -> Numbers:
 
 def _instances(plan: Plan, kind: int) -> int:
     """Instances of steps of a kind, in all iterations."""
+    return int(_by_job(plan, kind) @ plan.jobs[t.ITERATIONS, :-1])
+
+
+def _by_job(plan: Plan, kind: int) -> Ints:
+    """How many steps of a kind an iteration of each job has."""
     before = np.append(0, np.cumsum(plan.steps[t.STEP_KIND, :-1] == kind))[plan.jobs[t.FIRST_STEP]]
-    return int(np.diff(before) @ plan.jobs[t.ITERATIONS, :-1])
+    steps: Ints = np.diff(before)
+    return steps

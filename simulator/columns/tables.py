@@ -26,12 +26,13 @@ LOCAL, COMPUTE, FLOW = range(3)
 """Kinds of steps: a transfer within a host, which takes no time; a computation; a transfer over the network."""
 (
     ITERATIONS, JOB_PLACE, MOST_CELLS, ALL_CELLS, FIRST_STEP, FIRST_GROUP, FIRST_PART, FIRST_COFLOW, FIRST_INSTANCE,
-    FIRST_RUN, FIRST_PART_RUN, FIRST_COFLOW_RUN, READY_START,
-) = range(13)  # fmt: skip
+    FIRST_RUN, FIRST_PART_RUN, FIRST_COFLOW_RUN, READY_START, FIRST_ITERATION,
+) = range(14)  # fmt: skip
 """Of a job: place among those with flows in order of names. Length of the largest piece of the pool that one of its groups
 borrows, and of all together. Where what it has begins."""
 GROUP_JOB, GROUP_FIRST_INDEX, GROUP_FLOWS, GROUP_FIRST_PART, GROUP_FIRST_CELL = range(5)
 WEIGHT, HEAD_OFFSET_S, SPAN_S, ALONE_S = range(4)
+LEAD_S, REST_S, TAIL_S, LAYER = range(4)
 PART_COFLOW, PART_INDEX, PART_GROUP = range(3)
 """A *part* is what a group has of a Coflow."""
 FLOW_SIZE_BYTES, FLOW_INDEX, FLOW_GROUP, FLOW_PART, FLOW_PATH_START = range(5)
@@ -56,6 +57,8 @@ class Plan(NamedTuple):
     flows: Ints
     """Declared flows, those of a group side by side."""
     offset_s: Floats
+    clock: Floats
+    """Lead, rest, tail and layer of declared flows; of none where the policy does not go by clocks."""
     hops: Ints
     """Links of paths; and which cell of its group each is."""
 
@@ -84,15 +87,19 @@ NUMBER, WHAT, OF_JOB = range(3)
 """In the calendar, a heap by time and then number: instances, or -1 where a job begins."""
 END_S, BEGIN_S = range(2)
 
+SHARED, OWN = range(2)
+"""Paces."""
+
 NOW_S, MOVED_S, EMPTY_S, EXPIRES_S, IDLE_BYTES = range(5)
 """Now; the moment for which bytes are right; when the first flow runs empty; when the policy's answer expires. Bytes in
 flight when decisions began to follow each other for nothing but expiry."""
 TIMES = 5
 (
     PHASE, FLOWS, COME, ENDING, CURSOR, CALENDAR, SEQUENCE, HANDLES, EVENTS, DECISIONS, FLOWS_ENDED, COMPUTES_ENDED,
-    CHANGED, IDLE, WANTED, WANTED_CELLS, POOL_END, GROUPS_SEEN, COFLOWS_SEEN, JOBS_SEEN, HOPS_SEEN, RUN_COUNTS,
-) = range(22)  # fmt: skip
-"""Counts: where in an event the loop is; rows in use, and so on."""
+    CHANGED, IDLE, WANTED, WANTED_CELLS, POOL_END, GROUPS_SEEN, COFLOWS_SEEN, JOBS_SEEN, HOPS_SEEN, OTHERS, RUN_COUNTS,
+) = range(23)  # fmt: skip
+"""Counts: where in an event the loop is; rows in use, and so on. `OTHERS`: whether other jobs may be under way than paces are
+for."""
 LISTS, COMES, FREES = range(3)
 """How long the lists of slots are, from `RUN_COUNTS` and from `COFLOW_COUNTS` on."""
 COFLOW_COUNTS = RUN_COUNTS + 3
@@ -117,6 +124,18 @@ class Tables(NamedTuple):
     """By part of a run, whether one of its flows was released."""
     unfinished: Ints
     """By job: steps of all iterations that have not ended."""
+    flows_left: Ints
+    """The same of flows over the network."""
+    iteration_left: Ints
+    """By job and iteration: flows over the network that have not ended."""
+    iteration_end_s: Floats
+    """The same: when it ends, as far as is known."""
+    last_ended: Ints
+    """By job: the last iteration that has ended; -1 before."""
+    last_end_s: Floats
+    """By job: when that was. Before, when the first one began; infinity before that."""
+    pace_s: Floats
+    """By job: the iteration time that it can keep up together with the others under way; and its own, alone."""
     runs: Ints
     run_floats: Floats
     coflows: Ints

@@ -15,7 +15,7 @@ from echelonflow.model import topologies
 from echelonflow.scheduling import policies
 from echelonflow.scheduling.snapshot import CoflowTable, GroupTable, JobTable, Snapshot
 from echelonflow.scheduling.state import SchedulerState
-from echelonflow.wire.messages import Declare, FlowDeclaration
+from echelonflow.wire.messages import Declare, FlowClock, FlowDeclaration, JobClock
 
 NETWORK = topologies.build(
     "leaf-spine", {"leaves": 2, "spines": 1, "hosts_per_leaf": 3, "rate_bps": 8e6, "fabric_rate_bps": 16e6}
@@ -64,6 +64,8 @@ def snapshots(draw, max_groups=4, equal_offsets=False, network=NETWORK):
     state = SchedulerState(network)
     hosts = st.sampled_from(network.hosts)
     compute_s = {job: draw(st.sampled_from([0.0, 0.5, 4.0])) for job in "ab"}
+    seconds = st.sampled_from([0.0, 0.5, 2.0, 3.0])
+    clocks = {job: draw(st.none() | st.builds(JobClock, seconds)) for job in "ab"}
     index = 0
     for g in range(draw(st.integers(1, max_groups))):
         job = draw(st.sampled_from("ab"))
@@ -75,10 +77,14 @@ def snapshots(draw, max_groups=4, equal_offsets=False, network=NETWORK):
             offset = 0.0 if equal_offsets else draw(st.sampled_from([0.0, 0.5, 1.0, 2.0]))
             size = draw(st.integers(1, 10)) * 100_000
             coflow = f"g{g}" if equal_offsets else f"g{g}c{draw(st.integers(0, 2))}"
-            flows.append(FlowDeclaration(f"f{index}", index, coflow, src, dst, size, offset, index, 5001))
+            clock = None
+            if clocks[job] is not None:
+                clock = FlowClock(*(draw(seconds) for _ in range(4)), draw(st.integers(0, 3)))
+            flows.append(FlowDeclaration(f"f{index}", index, coflow, src, dst, size, offset, index, 5001, None, clock))
             index += 1
         weight = draw(st.sampled_from([1.0, 1.0, 2.0]))
-        state.declare(Declare(job, f"g{g}", "test", 1.0 if equal_offsets else weight, tuple(flows), compute_s[job]))
+        weight = 1.0 if equal_offsets else weight
+        state.declare(Declare(job, f"g{g}", "test", weight, tuple(flows), compute_s[job], clocks[job]))
         iteration = draw(st.sampled_from([0, 0, 1]))
         released = []
         for flow in flows:
@@ -149,6 +155,7 @@ def shuffled(snapshot, seed):
         ),
         coflows=_permuted(snapshot.coflows, coflows),
         jobs=_permuted(snapshot.jobs, jobs),
+        clock=snapshot.clock and _permuted(snapshot.clock, order, special=("under_way",)),
     )  # fmt: skip
 
 
@@ -162,12 +169,17 @@ def scaled(snapshot, by_bytes=1.0, by_s=1.0):
 
     tables = {name: getattr(snapshot, name) for name in ("groups", "coflows", "jobs")}
     others = {name: dataclasses.replace(table, **columns(table)) for name, table in tables.items()}
+    clock = snapshot.clock
+    if clock is not None:
+        under_way = dataclasses.replace(clock.under_way, **columns(clock.under_way))
+        others["clock"] = dataclasses.replace(clock, **columns(clock), under_way=under_way)
     return dataclasses.replace(snapshot, **columns(snapshot), **others)
 
 
 def arrays(snapshot):
     """Copies of all arrays of a snapshot and its tables."""
-    tables = (snapshot, snapshot.groups, snapshot.coflows, snapshot.jobs)
+    clock = () if snapshot.clock is None else (snapshot.clock, snapshot.clock.under_way)
+    tables = (snapshot, snapshot.groups, snapshot.coflows, snapshot.jobs, *clock)
     every = [getattr(table, field.name) for table in tables for field in dataclasses.fields(table)]
     return [a.copy() for a in every if isinstance(a, np.ndarray)]
 

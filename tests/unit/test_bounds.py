@@ -239,3 +239,25 @@ def test_jobs_without_traffic():
     assert bounds.iteration_bound([Job("sends", moved, ("h1", "h2"))], ONE_LINK).mean_s == pytest.approx(sent_s)
     # Nothing ties an iteration to the one before: all five are under way at once, and share the link.
     assert bounds.iteration_bound([Job("sends", moved, ("h1", "h2"), 5)], ONE_LINK).mean_s == pytest.approx(sent_s)
+
+
+def test_a_link_carries_the_jobs_one_after_the_other_at_best():
+    """Two iterations of a second each: one job ends after 2 s and the other after 4 at best, whoever goes first."""
+    second = round(ONE_LINK.capacity_Bps[0])
+    dag = JobDag(2, (Transfer("x", 0, 1, second, "x"),), (Group("g", "t", ("x",), (0.0,)),), (("x", "x"),))
+    jobs = [Job(name, dag, ("h1", "h2"), 2) for name in "ab"]
+    assert bounds.iteration_bound(jobs, ONE_LINK).mean_s == pytest.approx(1.5, rel=1e-4)
+
+
+def test_a_job_of_more_iterations_weighs_less_on_a_link():
+    """Ends count divided by iterations: 1 s of one iteration goes before 4 s of four, and 4.5 s of nine before neither."""
+    second = round(ONE_LINK.capacity_Bps[0])
+
+    def job(name, seconds, iterations):
+        size = round(seconds * second / iterations)
+        dag = JobDag(2, (Transfer("x", 0, 1, size, "x"),), (Group("g", "t", ("x",), (0.0,)),), (("x", "x"),))
+        return Job(name, dag, ("h1", "h2"), iterations)
+
+    # time over weight: 1, 16 and 40.5; ends 1, 5 and 9.5
+    found = bounds.iteration_bound([job("c", 4.5, 9), job("b", 4.0, 4), job("a", 1.0, 1)], ONE_LINK)
+    assert found.mean_s == pytest.approx((1 + 5 / 4 + 9.5 / 9) / 3, rel=1e-3)

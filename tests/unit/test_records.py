@@ -55,7 +55,7 @@ def test_a_plan_holds_what_the_simulator_declares(tmp_path):
     """Agents declare what is in the plan, whole: sizes, offsets, ports, and the computation by which `crux` decides."""
     write_plan(tmp_path / "plan.json", make_plan([job()], NETWORK, 4))
     groups = read_plan(tmp_path / "plan.json").groups
-    assert list(groups) == declarations([job()], 4)
+    assert list(groups) == declarations([job()], 4, network=NETWORK)
     assert all(group.compute_s == pytest.approx(3 * 2 * 0.03) for group in groups)
 
 

@@ -33,8 +33,8 @@ class Run:
 
     def __init__(self, folder: Path, job: Job, run_index: int, answer: AnswerRelease) -> None:
         self.folder = folder
-        network = topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e9})
-        write_plan(folder / "plan.json", make_plan([job], network, run_index, addresses=ADDRESSES))
+        self.network = topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e9})
+        write_plan(folder / "plan.json", make_plan([job], self.network, run_index, addresses=ADDRESSES))
         self.coordinator = FakeCoordinator(folder / "control.sock", agents=2, answer=answer)
         self.agents = {
             host: start_agent(folder / "plan.json", host, folder / "control.sock", self.records(host))
@@ -311,5 +311,5 @@ def test_an_agent_declares_all_that_the_simulator_declares(start):
     job = read_plan(run.folder / "plan.json").jobs[0]
     declared = sorted(run.coordinator.of(Declare), key=lambda group: group.group)
     index = read_plan(run.folder / "plan.json").run_index
-    assert declared == sorted(declarations([job], index), key=lambda group: group.group)
+    assert declared == sorted(declarations([job], index, network=run.network), key=lambda group: group.group)
     assert declared[0].compute_s == pytest.approx(2 * 2 * 0.03)

@@ -37,7 +37,7 @@ def make_plan(
         send_buffer_bytes=send_buffer_bytes(network),
         addresses=dict(addresses) if addresses is not None else {host: ip_of(network, host) for host in network.hosts},
         placed=tuple(map(PlacedJob.of, jobs)),
-        groups=tuple(declarations(jobs, run_index)),
+        groups=tuple(declarations(jobs, run_index, network=network)),
         faults=tuple(faults),
     )
 

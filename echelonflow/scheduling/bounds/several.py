@@ -19,7 +19,7 @@ INTERVALS = 80
 MOST_EXACT_FLOWS = 40
 """Groups with more flows than this are bounded link by link, not by their exact optimum."""
 MOST_SETS = 16
-_CLOSE = 1e-3
+CLOSE = 1e-3
 """Relative improvement of a bound that is not worth another program."""
 
 
@@ -70,7 +70,7 @@ def sum_of_tardiness(
         bound_s, _, node = open_nodes[0]
         group = int(np.argmax(merged.weight * (node.ends_s - node.late_s)))
         loose_s = float(merged.weight[group] * (node.ends_s - node.late_s)[group])
-        if min(loose_s, enough_s - bound_s) <= _CLOSE * abs(bound_s):
+        if min(loose_s, enough_s - bound_s) <= CLOSE * abs(bound_s):
             break
         heapq.heappop(open_nodes)
         middle_s = (node.late_s[group] + node.ends_s[group]) / 2

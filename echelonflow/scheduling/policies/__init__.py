@@ -6,7 +6,7 @@ nothing but the snapshot. Each option's annotation is a `Literal` of the words i
 (its order) or "rate" (its rates).
 
 What a policy promises, it says in module constants (left out: no promise, see `Promises`): `KNOWS_SIZES = False`,
-`WORK_CONSERVING = True`, `STARVATION_FREE = True`. The first is enforced: such a policy gets snapshots without sizes.
+`WORK_CONSERVING = True`, `STARVATION_FREE = True`, `READS_CLOCK = True`. The first is enforced: such a policy gets snapshots without sizes.
 A function `validate(**options)` may refuse options whose values make no sense (InputError).
 A function `memory(**options)` may make what one loaded policy keeps from decision to decision (None: nothing), which
 `allocate` then gets as `memory=`; its `counters()` are shown with a run. Nothing else outlives a decision.
@@ -72,6 +72,10 @@ class Promises:
     """No link idles that a flow could use."""
     starvation_free: bool = False
     """A flow finishes in bounded time, whatever comes after it."""
+    reads_clock: bool = False
+    """It goes by the clocks of the jobs (`snapshot.clock`). Simulations leave them out otherwise, as they take time to make."""
+    plans: bool = False
+    """Its memory is told by a planner which candidate is to decide (`simulator.columns.planner`)."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +95,15 @@ class Policy:
     close: Callable[[], None] = _nothing_held
     promises: Promises = Promises()
     counters: Callable[[], Mapping[str, int]] = _nothing_counted
+    memory: Any = None
+    """What it remembers; None if nothing."""
     form: Callable[[], Form | None] = _no_form
+    is_asked: bool = False
+    """Nothing stands in for it, not even what it has chosen itself."""
 
     def deciding(self, allocate: Callable[[Snapshot], Allocation]) -> Policy:
         """The same policy, but `allocate` decides: it is always asked, since what was offered as data is not its own."""
-        return dataclasses.replace(self, _allocate=allocate, form=_no_form)
+        return dataclasses.replace(self, _allocate=allocate, form=_no_form, is_asked=True)
 
     def __call__(self, snapshot: Snapshot) -> Allocation:
         """Decide; raises PolicyError, naming the policy, if it raises or its answer cannot be carried."""
@@ -116,6 +124,15 @@ def names() -> list[str]:
     return plugins.names(sys.modules[__name__])
 
 
+def enforceable() -> list[str]:
+    """Those of them that can decide about real packets: nobody has to look ahead for them."""
+    return [name for name in names() if not _plans(name)]
+
+
+def _plans(name: str) -> bool:
+    return bool(getattr(module(name), "PLANS", False))
+
+
 def module(name: str) -> ModuleType:
     """The module of the policy called `name` here; InputError listing what there is otherwise."""
     return plugins.load(sys.modules[__name__], name, "policy")
@@ -132,6 +149,15 @@ def load(text: str, wait: Wait | None = None) -> Policy:
         return process.load(text, wait or process.wait_here)
     name, options = plugins.parse_call(text)
     return bind(module(name), text, options)
+
+
+def check_can_be_enforced(text: str) -> None:
+    """InputError for a policy that cannot decide about real packets."""
+    name = plugins.parse_call(text)[0] if not user_file.is_named(text) else ""
+    if name in names() and _plans(name):
+        raise InputError(
+            f"policy {text}: looks ahead in simulations alone as yet (--backend fluid); choose another policy, such as clock"
+        )
 
 
 def enforcer_of(text: str) -> str:
@@ -159,7 +185,7 @@ def bind(module: ModuleType, text: str, options: dict[str, str]) -> Policy:
     _validate(module, text, values)
     summary = (inspect.getdoc(module) or "").partition("\n")[0]
     promises = _promises(module, text)
-    counters = _nothing_counted
+    counters, memory = _nothing_counted, None
     form = getattr(module, "form", None)
     offer = functools.partial(form, **values) if callable(form) else _no_form
     remember = getattr(module, "memory", None)
@@ -178,7 +204,7 @@ def bind(module: ModuleType, text: str, options: dict[str, str]) -> Policy:
             return answer
 
     decide = freely if promises.knows_sizes else blindly
-    return Policy(text, enforcer, summary, decide, promises=promises, counters=counters, form=offer)
+    return Policy(text, enforcer, summary, decide, promises=promises, counters=counters, memory=memory, form=offer)
 
 
 def _promises(module: ModuleType, text: str) -> Promises:

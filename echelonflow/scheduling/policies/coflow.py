@@ -9,6 +9,8 @@ together (MADD) out of what those before it left. Spare capacity goes out in the
   scf    length, the bytes of its longest flow: shortest Coflow first
   ncf    width, the number of its flows: narrowest Coflow first
   lcf    size, its bytes: lightest Coflow first
+  job    jobs first, by the time that the bytes of an iteration need at their slowest link, alone; the Coflows of one as by sebf.
+         It is EchelonFlow's `order=job` without arrangements
 A Coflow of weight w counts as 1 / w of that, but for fifo.
 `rates` within a Coflow:
   madd    its flows finish together, so that the next Coflow gets what they need not
@@ -37,13 +39,14 @@ from echelonflow.scheduling.fill import dense_rank, effective_bottleneck_s, quan
 from echelonflow.scheduling.forms import Form, Key, Moving
 from echelonflow.scheduling.greedy import greedy
 from echelonflow.scheduling.snapshot import CoflowTable, GroupTable, Snapshot
+from echelonflow.scheduling.urgency import job_keys
 
 SERVES = "Coflows"
 ENFORCER = "rate"
 WORK_CONSERVING = True
 
 _MEASURE: Mapping[str, Moving] = MappingProxyType(
-    {"sebf": "bottleneck_s", "scf": "most_left_bytes", "ncf": "flows", "lcf": "left_bytes"}
+    {"sebf": "bottleneck_s", "job": "bottleneck_s", "scf": "most_left_bytes", "ncf": "flows", "lcf": "left_bytes"}
 )
 
 
@@ -51,7 +54,7 @@ def allocate(
     snapshot: Snapshot,
     *,
     grouping: Literal["collective", "group"] = "collective",
-    order: Literal["sebf", "fifo", "scf", "ncf", "lcf"] = "sebf",
+    order: Literal["sebf", "fifo", "scf", "ncf", "lcf", "job"] = "sebf",
     rates: Literal["madd", "greedy"] = "madd",
 ) -> Allocation:
     """Coflows by `order`, their flows at `rates`; work-conserving.
@@ -75,7 +78,7 @@ def allocate(
     else:
         member, arrival_s, table = snapshot.group, snapshot.groups.reference_s, snapshot.groups
     key = quantised(arrival_s) if order == "fifo" else _key(snapshot, member, table, order)
-    rank = dense_rank([key[member], table.id[member]])
+    rank = dense_rank([*(job_keys(snapshot) if order == "job" else ()), key[member], table.id[member]])
     serve = serve_in_order if rates == "madd" else greedy
     return Allocation(serve(snapshot, stages_of(rank)), rank)
 
@@ -84,13 +87,14 @@ def form(*, grouping: str = "collective", order: str = "sebf", rates: str = "mad
     """The same as data."""
     of: Literal["coflow", "group"] = "coflow" if grouping == "collective" else "group"
     first = Key("release_s", of) if order == "fifo" else Key(_MEASURE[order], of, per_weight=True)
-    return Form((first, Key("id", of)), "madd" if rates == "madd" else "greedy")
+    jobs = (Key("alone_s", "job", per_weight=True), Key("id", "job")) if order == "job" else ()
+    return Form((*jobs, first, Key("id", of)), "madd" if rates == "madd" else "greedy")
 
 
 def _key(snapshot: Snapshot, member: Ints, table: CoflowTable | GroupTable, order: str) -> Ints:
     """What `order` goes by, of each Coflow, in whole units below which a difference is rounding."""
     sets = len(table.id)
-    if order == "sebf":
+    if order in {"sebf", "job"}:
         return quantised(effective_bottleneck_s(snapshot, member, sets) / table.weight)
     if order == "ncf":
         return quantised(np.bincount(member, minlength=sets) / table.weight)

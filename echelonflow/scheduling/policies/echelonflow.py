@@ -161,7 +161,7 @@ def _keys(snapshot: Snapshot, order: Order, pending: bool) -> list[Ints]:
     if order not in STAGE_ORDERS:
         return [urgency.weighted(_group_key_s(snapshot, order, pending), groups.weight)[group], *ties]
     due = urgency.weighted(urgency.modified_due_s(snapshot), groups.weight[group])
-    return [*(_job_keys(snapshot) if order == "job" else ()), due, *ties]
+    return [*(urgency.job_keys(snapshot) if order == "job" else ()), due, *ties]
 
 
 def _group_key_s(snapshot: Snapshot, order: Order, pending: bool) -> Floats:
@@ -169,12 +169,6 @@ def _group_key_s(snapshot: Snapshot, order: Order, pending: bool) -> Floats:
         return urgency.group_bottleneck_s(snapshot, pending=pending)
     tardiness_s = urgency.group_tardiness_s(snapshot, pending=pending)
     return tardiness_s if order == "tardiness" else tardiness_s - unavoidable_tardiness_s(snapshot)
-
-
-def _job_keys(snapshot: Snapshot) -> list[Ints]:
-    job, jobs = snapshot.groups.job[snapshot.group], snapshot.jobs
-    weight = snapshot.groups.weight_of_jobs(len(jobs.id))
-    return [urgency.weighted(jobs.alone_s, weight)[job], jobs.id[job]]
 
 
 def _paced(snapshot: Snapshot, stages: RowSets) -> Floats:

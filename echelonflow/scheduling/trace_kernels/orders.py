@@ -98,7 +98,7 @@ def order_of(form: Form, trace: TraceFlows) -> Order | None:
 
 def fixed_of_coflow(key: Key, trace: TraceFlows) -> Ints:
     """What a fixed key is for each Coflow."""
-    if key.measure in {"release_s", "due_s"}:
+    if key.measure in {"release_s", "due_s", "clock_s", "own_clock_s"}:  # nobody declared a clock
         return quantised(trace.arrival_s)
     if key.measure == "id":
         return trace.coflow_id
@@ -108,4 +108,4 @@ def fixed_of_coflow(key: Key, trace: TraceFlows) -> Ints:
         return weighted(trace.alone_s, trace.weight if key.per_weight else np.ones(len(trace.weight)))
     if key.measure == "weight":
         return quantised(-trace.weight)
-    return np.zeros(len(trace.arrival_s), np.int64)  # intensity: nobody computes
+    return np.zeros(len(trace.arrival_s), np.int64)  # intensity, layer: nobody computes

@@ -1,4 +1,4 @@
-"""One random case under many policies: the numbers that tables and pictures are made of.
+"""Closed batches: every job does a few iterations, and is gone. One random case under many policies.
 
 A case is drawn from its section's name and number alone, so it can be made again, one by one and in any order.
 """
@@ -6,43 +6,32 @@ A case is drawn from its section's name and number alone, so it can be made agai
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from echelon.cases import random_groups, random_jobs
 from echelon.cases.random_jobs import Case
-from echelon.study import flow_orders
-from echelonflow import plugins
+from echelon.study import flow_orders, steady
+from echelon.study.contenders import COLLECTIVE, FAIR, GROUP, compared, default_form, roster
+from echelon.study.section import Scores, Section, count
 from echelonflow.model.dag import Job
 from echelonflow.model.network import Network
-from echelonflow.options import Option
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import bounds, policies
 from results.analysis.rows import group_rows, iteration_rows
 from simulator.fluid import simulate
 
 ITERATIONS = 2
-Schedule = str | flow_orders.FlowOrder
-"""A policy by name, or an order of flows."""
-Scores = dict[Schedule, list[float]]
-"""What was measured of one case: of each schedule, and under "bound" of what no scheduler can beat."""
 ALONE, BESIDE_ITS_LIKE = "alone", "beside its like"
 MIXED, GROUPS = "mixed", "groups"
 ONE_JOB, TWO_JOBS, TINY = "orders of one job", "orders of two jobs", "all orders of a tiny job"
-FAIR = "fair"
-COLLECTIVE = "coflow(grouping=collective)"
-GROUP = "coflow(grouping=group)"
-ECHELON = "echelonflow"
-LITERAL = "echelonflow(order=tardiness,within=strict)"
-"""The paper's own order, literally."""
 ORDERS = 12
 """Random orders of flows that are tried on a case."""
 TINY_FLOWS = 5
-SAME_WITHOUT_WEIGHTS = ("weighted", "job-priority", "random-order")
-"""Policies that need weights to mean anything, and one without meaning: not run on whole jobs."""
+ITERATION_PROGRAMS = 10
+"""Programs spent to bound one case's iterations."""
 BOUND_INTERVALS, BOUND_PROGRAMS = 100, 200
 """How finely time is cut, and programs spent, to bound one random set of groups; fewer where a policy reaches it."""
 
@@ -86,81 +75,22 @@ def run(jobs: Sequence[Job], network: Network, policy: str) -> Score:
         return score(simulate(jobs, network, loaded), jobs)
 
 
-def forms() -> list[str]:
-    """Every form of EchelonFlow, by all words of its options `order` and `within`: named in full, for defaults change."""
-    options = _options(ECHELON)
-    words = itertools.product(options["order"].words, options["within"].words)
-    return [f"{ECHELON}(order={order},within={within})" for order, within in words]
-
-
-def default_form() -> str:
-    """The form that `echelonflow` without options is, named in full."""
-    options = _options(ECHELON)
-    return f"{ECHELON}(order={options['order'].default},within={options['within'].default})"
-
-
-def _options(policy: str) -> dict[str, Option]:
-    return {option.key: option for option in policies.options(policy)}
-
-
-def is_form(policy: str) -> bool:
-    """Whether a policy is a form of EchelonFlow."""
-    return plugins.parse_call(policy)[0] == ECHELON
-
-
-def roster() -> list[str]:
-    """Every policy with its defaults, found by name; Coflow-like ones in both groupings; all forms of EchelonFlow."""
-    found = [FAIR]
-    for name in policies.names():
-        if name in (FAIR, ECHELON):
-            continue
-        grouping = _options(name).get("grouping")
-        found += [name] if grouping is None else [f"{name}(grouping={word})" for word in grouping.words]
-    return [*found, *forms()]
-
-
-def compared() -> list[str]:
-    """What whole jobs are run under: the roster without the paced forms, and without what equal weights make the same.
-
-    Paced forms are compared on random groups, where bounds are tighter, and by `echelon bench forms`.
-    """
-    return [
-        name
-        for name in roster()
-        if plugins.parse_call(name)[1].get("within") != "paced" and name not in SAME_WITHOUT_WEIGHTS
-    ]
-
-
-@dataclass(frozen=True)
-class Section:
-    """A family of cases: how case number n is drawn, and what is measured of it."""
-
-    name: str
-    cases: int
-    draw: Callable[[int], Case]
-    measure: Callable[[Case], Scores]
-
-
 def sections(scale: float = 1.0) -> Iterator[Section]:
     """All families: each pattern alone and beside its like, all mixed, groups alone, and those of Property 1."""
     for pattern in random_jobs.PATTERNS:
         for jobs, company in ((1, ALONE), (2, BESIDE_ITS_LIKE)):
             name = family(pattern, company)
-            yield Section(name, _count(8, scale), _Drawer(name, (pattern,), jobs), measure)
-    yield Section(MIXED, _count(40, scale), _Drawer(MIXED, (), 0), measure)
-    yield Section(GROUPS, _count(200, scale), groups_case, measure_groups)
-    yield Section(ONE_JOB, _count(20, scale), _Drawer(ONE_JOB, (), 1), measure_orders)
-    yield Section(TWO_JOBS, _count(20, scale), _Drawer(TWO_JOBS, (), 2), measure_orders)
-    yield Section(TINY, _count(20, scale), tiny_case, measure_all_orders)
+            yield Section(name, count(20, scale), _Drawer(name, (pattern,), jobs), measure)
+    yield Section(MIXED, count(40, scale), _Drawer(MIXED, (), 0), measure)
+    yield Section(GROUPS, count(200, scale), groups_case, measure_groups)
+    yield Section(ONE_JOB, count(20, scale), _Drawer(ONE_JOB, (), 1), measure_orders)
+    yield Section(TWO_JOBS, count(20, scale), _Drawer(TWO_JOBS, (), 2), measure_orders)
+    yield Section(TINY, count(20, scale), tiny_case, measure_all_orders)
 
 
 def family(pattern: str, company: str) -> str:
     """The section of a pattern's cases, each in that company."""
     return f"{pattern}, {company}"
-
-
-def _count(cases: int, scale: float) -> int:
-    return max(round(cases * scale), 2)
 
 
 @dataclass(frozen=True)
@@ -173,15 +103,16 @@ class _Drawer:
 
     def __call__(self, number: int) -> Case:
         topology = random_jobs.TOPOLOGIES[number % 2]
-        return random_jobs.draw(
-            random.Random(f"study/{self.name}/{number}"), topology, self.patterns, self.jobs, ITERATIONS
-        )
+        rng = random.Random(f"study/{self.name}/{number}")
+        return steady.perturbed(random_jobs.draw(rng, topology, self.patterns, self.jobs, ITERATIONS), rng)
 
 
 def measure(case: Case) -> Scores:
     """Scores of `case` under each policy, and under "bound" the least mean iteration time of any scheduler."""
     found: Scores = {name: run(case.jobs, case.network, name).to_list() for name in compared()}
-    found["bound"] = [bounds.iteration_bound(case.jobs, case.network).mean_s]
+    least_s = min(values[0] for values in found.values())
+    bound = bounds.iteration_bound(case.jobs, case.network, programs=ITERATION_PROGRAMS, enough_s=least_s)
+    found["bound"] = [bound.mean_s]
     return found
 
 

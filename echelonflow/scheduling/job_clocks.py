@@ -1,0 +1,173 @@
+"""Which iterations of jobs have ended, and which jobs are under way: what their clocks need (`echelonflow.model.clock`).
+
+A part of the state of the scheduler. An iteration has ended when its flows have, and what is computed after them: at the
+latest end plus rest among its flows, and so have those before it. The first one that is seen began at the least release less
+lead of its flows so far. A job is under way from its first release until all flows of its last iteration have ended; where
+nobody said how many iterations there are, until it is withdrawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from echelonflow.model.arrays import Floats
+from echelonflow.scheduling.slot_table import SlotTable
+from echelonflow.scheduling.steady import JobLoads
+from echelonflow.wire.messages import Declare, FlowClock, JobClock
+
+
+@dataclass(slots=True)
+class _Iteration:
+    """One of which a flow has ended, and not all."""
+
+    flows: int = 0
+    """That have ended."""
+    end_s: float = -np.inf
+
+
+@dataclass(slots=True)
+class _Clock:
+    """Of one job; `slot` has when its last iteration ended."""
+
+    declared: JobClock
+    load_s: Floats
+    """By link of the network."""
+    slot: int
+    flows: int = 0
+    """Of one iteration."""
+    begun: bool = False
+    first: int = 0
+    """The first iteration that is seen."""
+    ended: int = 0
+    """Flows of all iterations."""
+    iterations: dict[int, _Iteration] = field(default_factory=dict)
+
+    @property
+    def is_under_way(self) -> bool:
+        last = self.declared.iterations * self.flows
+        return self.begun and not (last and self.ended >= last)
+
+
+class Before(NamedTuple):
+    """What a release changes, as it was before."""
+
+    begun: bool
+    ended_s: float
+    last: int
+
+
+class JobClocks:
+    """Clocks of the jobs that declared one; the others have the slot `NONE`."""
+
+    NONE = 0
+
+    def __init__(self) -> None:
+        self._clocks: dict[str, _Clock] = {}
+        self._table = SlotTable({"ended_s": np.float64, "last": np.int64})
+        """By job: when the last iteration ended that has, and which that is; -1: the first one has begun."""
+        self._table.take(ended_s=np.nan, last=-1)
+        self._under_way: JobLoads | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._clocks)
+
+    def declare(self, group: Declare, load_s: Floats) -> None:
+        """A group of a job is known; `load_s` is what an iteration of all its groups brings to each link."""
+        if group.clock is None:
+            return
+        if group.job not in self._clocks:
+            self._clocks[group.job] = _Clock(group.clock, load_s, self._table.take(ended_s=np.inf, last=-1))
+        clock = self._clocks[group.job]
+        clock.load_s = load_s
+        clock.flows += len(group.flows)
+        self.note_places()
+
+    def note_places(self) -> None:
+        """The jobs that there are have other places."""
+        self._under_way = None
+
+    def before(self, job: str) -> Before:
+        """What `take_back` needs."""
+        clock = self._clocks.get(job)
+        if clock is None:
+            return Before(begun=False, ended_s=np.nan, last=-1)
+        return Before(clock.begun, float(self._table["ended_s"][clock.slot]), int(self._table["last"][clock.slot]))
+
+    def release(self, job: str, iteration: int, flow: FlowClock | None, now_s: float) -> int:
+        """A flow of the iteration is released; returns the job's slot."""
+        clock = self._clocks.get(job)
+        if clock is None:
+            return self.NONE
+        if not clock.begun:
+            clock.begun, self._under_way = True, None
+        ended_s, last = self._table["ended_s"], self._table["last"]
+        if flow is not None and ended_s[clock.slot] == np.inf:
+            clock.first = iteration
+            last[clock.slot] = iteration - 1
+        if flow is not None and iteration == clock.first == last[clock.slot] + 1:
+            ended_s[clock.slot] = min(ended_s[clock.slot], now_s - flow.lead_s)
+        return clock.slot
+
+    def take_back(self, job: str, before: Before) -> None:
+        """Undo the last release."""
+        clock = self._clocks.get(job)
+        if clock is None:
+            return
+        if clock.begun != before.begun:
+            clock.begun, self._under_way = before.begun, None
+        self._table["ended_s"][clock.slot], self._table["last"][clock.slot] = before.ended_s, before.last
+
+    def finish(self, job: str, iteration: int, flow: FlowClock | None, now_s: float) -> None:
+        """A flow of the iteration has ended."""
+        clock = self._clocks.get(job)
+        if clock is None:
+            return
+        clock.ended += 1
+        if not clock.is_under_way:
+            self._under_way = None
+        known = clock.iterations.setdefault(iteration, _Iteration())
+        known.flows += 1
+        known.end_s = max(known.end_s, now_s + (0.0 if flow is None else flow.rest_s))
+        ended_s, last = self._table["ended_s"], self._table["last"]
+        if known.flows >= clock.flows and iteration > last[clock.slot]:
+            ended_s[clock.slot] = max(ended_s[clock.slot], known.end_s)
+            last[clock.slot] = iteration
+            clock.iterations = {later: one for later, one in clock.iterations.items() if later > iteration}
+
+    def withdraw(self, job: str) -> None:
+        """Forget a job."""
+        clock = self._clocks.pop(job, None)
+        if clock is not None:
+            self._table.give_back([clock.slot])
+        self.note_places()
+
+    @property
+    def ended_s(self) -> Floats:
+        """By slot: when the last iteration ended that has; not a number where there is no clock."""
+        found: Floats = self._table["ended_s"]
+        return found
+
+    @property
+    def last(self) -> np.ndarray:
+        """By slot: which iteration that was."""
+        return self._table["last"]
+
+    def under_way(self, places: Mapping[str, int]) -> JobLoads:
+        """The jobs that are under way; `places` are their ids."""
+        if self._under_way is None:
+            jobs = sorted((places[job], clock) for job, clock in self._clocks.items() if clock.is_under_way)
+            used = [np.flatnonzero(clock.load_s) for _, clock in jobs]
+            lengths = np.array([len(links) for links in used], np.int64)
+            none = np.zeros(0)
+            self._under_way = JobLoads(
+                id=np.array([place for place, _ in jobs], np.int64),
+                iteration_s=np.array([clock.declared.iteration_s for _, clock in jobs], np.float64),
+                link_start=np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths))),
+                link=np.concatenate([none.astype(np.int64), *used]),
+                load_s=np.concatenate([none, *(c.load_s[links] for (_, c), links in zip(jobs, used, strict=True))]),
+            )
+        return self._under_way

@@ -1,0 +1,67 @@
+"""Iteration times that jobs on shared links can keep up together: the steady state to which a schedule may aim.
+
+    minimise    the sum of T_j over the jobs
+    subject to  T_j >= a_j                        a job's least iteration time, alone
+                sum over j of V_jl / T_j <= 1     on every link l, where V_jl is the time that one iteration takes of it
+
+With x_j = 1 / T_j it is the program of alpha-fair sharing for alpha = 2 (Mo and Walrand, IEEE/ACM ToN 8(5), 2000) with
+an upper bound of each x_j. So x_j = min(1 / a_j, (sum over l of V_jl * price_l) ^ -1/2) for the right price of each link.
+They are found by letting the price of a link grow by what is asked of it over what it has, until neither changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from echelonflow.model.arrays import Floats, Ints
+
+MOST_ROUNDS = 2000
+EXACT = 1e-9
+"""Relative: prices that move by less are the right ones, and links that are asked for no more have room."""
+
+
+@dataclass(frozen=True, eq=False)
+class JobLoads:
+    """What k jobs bring to links in one iteration; one row each."""
+
+    id: Ints
+    iteration_s: Floats
+    """k; the least iteration time, alone."""
+    link_start: Ints
+    """k + 1; the links that each job uses, in compressed rows."""
+    link: Ints
+    load_s: Floats
+    """How long one iteration keeps the link."""
+
+    @cached_property
+    def together_s(self) -> Floats:
+        """The k iteration times that they can keep up together and whose sum is least; found once."""
+        return iteration_times_s(self)
+
+
+def iteration_times_s(jobs: JobLoads) -> Floats:
+    """The k iteration times that the jobs can keep up together, and whose sum is least."""
+    links = int(jobs.link.max(initial=-1)) + 1
+    alone_s = np.maximum(jobs.iteration_s, 1e-12)
+    job = np.repeat(np.arange(len(jobs.id)), np.diff(jobs.link_start))
+    asked = np.bincount(jobs.link, weights=jobs.load_s / alone_s[job], minlength=links)
+    if not np.any(asked > 1.0):
+        return alone_s
+    scarce = asked[jobs.link] > 1.0  # the others have room for all at their fastest
+    job, link, load_s = job[scarce], jobs.link[scarce], jobs.load_s[scarce]
+    price: Floats = np.where(asked > 1.0, np.bincount(link, np.sqrt(load_s), links) ** 2, 0.0)
+    per_s = 1.0 / alone_s
+    for _ in range(MOST_ROUNDS):
+        paid = np.bincount(job, weights=load_s * price[link], minlength=len(alone_s))
+        with np.errstate(divide="ignore"):
+            per_s = np.minimum(1.0 / alone_s, 1.0 / np.sqrt(paid))
+        asked = np.bincount(link, weights=load_s * per_s[job], minlength=links)
+        moved = price * np.abs(asked - 1.0)  # where a link has room left over it is to cost nothing
+        if asked.max() < 1.0 + EXACT and moved.max() < EXACT * price.max():
+            break
+        price *= asked
+    found: Floats = np.maximum(alone_s, asked.max(initial=1.0) / per_s)
+    return found

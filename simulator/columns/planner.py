@@ -1,0 +1,109 @@
+"""Looks ahead for the policy `lookahead`: rolls a running simulation forward under candidates, and improves the best one.
+
+A roll-out is a copy of the columns that goes on by itself, so it begins exactly where the jobs are. A search that tries many
+orders finds what is good for the end of its roll-outs, and pays for it later. So candidates, and what a search has made of
+the best one, are judged by roll-outs that go `JUDGED` times as far. All that is by chance follows from the policy's seed and
+the number of plans so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from echelonflow.model.arrays import Floats, Ints
+from echelonflow.scheduling import policies
+from echelonflow.scheduling.policies import Policy
+from echelonflow.scheduling.policies.lookahead import InForce
+
+STEP = 0.3
+"""Due times are moved by so much of the job's iteration time, one standard deviation."""
+JUDGED = 2
+CLOCK = "clock"
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A policy, and by how many seconds the due times of each declared flow are earlier."""
+
+    policy: Policy
+    earlier_s: Floats
+
+
+RollOut = Callable[[Candidate, int], float]
+"""What is to be small, when a candidate has been in force for so many iterations of the slowest job."""
+
+
+@dataclass(frozen=True, eq=False)
+class Flows:
+    """What is declared of flows: an id without its iteration, and places of its Coflow and job."""
+
+    template: Ints
+    coflow: Ints
+    job: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The best of all that was tried, and how many futures that took."""
+
+    best: Candidate
+    roll_outs: int
+
+
+def best_of(in_force: InForce, flows: Flows, pace_s: Floats, roll_out: RollOut) -> Found:
+    """The best of all candidates, of what is in force, and of what a search makes of the best by clocks.
+
+    `pace_s` are the iteration times that the jobs can keep up together.
+    """
+    none = np.zeros(len(flows.job))
+    candidates = [Candidate(policies.load(name), none) for name in in_force.candidates]
+    if in_force.plans:
+        candidates.append(Candidate(in_force.chosen, in_force.of(flows.template)))
+    far = JUDGED * in_force.rounds
+    values = [roll_out(candidate, far) for candidate in candidates]
+    roll_outs = len(candidates)
+    if in_force.tries:
+        by_clock = [place for place, candidate in enumerate(candidates) if candidate.policy.name.startswith(CLOCK)]
+        begin = candidates[min(by_clock, key=values.__getitem__)]
+        candidates.append(_improved(in_force, begin, flows, pace_s, roll_out))
+        values.append(roll_out(candidates[-1], far))
+        roll_outs += in_force.tries + 2
+    return Found(candidates[int(np.argmin(values))], roll_outs)
+
+
+def _improved(in_force: InForce, begin: Candidate, flows: Flows, pace_s: Floats, roll_out: RollOut) -> Candidate:
+    """An order by clocks, with due times moved as long as that makes it better."""
+    rng = np.random.default_rng((in_force.seed, in_force.plans))
+    found, value = begin, roll_out(begin, in_force.rounds)
+    sets = [flows.coflow, flows.job] if len(np.unique(flows.job)) > 1 else [flows.coflow]
+    for _ in range(in_force.tries):
+        member = sets[rng.integers(len(sets))]
+        flow = rng.integers(len(member))
+        moved = np.where(member == member[flow], rng.normal(0.0, STEP * pace_s[flows.job[flow]]), 0.0)
+        tried = Candidate(found.policy, found.earlier_s + moved)
+        if (tried_value := roll_out(tried, in_force.rounds)) < value:
+            found, value = tried, tried_value
+    return found
+
+
+def mean_iteration_s(ends_s: Sequence[Floats], left: Sequence[int], begin_s: float, end_s: float) -> float:
+    """Mean over jobs of the time that an iteration takes while all of them go on, from `begin_s` to `end_s` at most.
+
+    `left` is how many iterations each job has still. It is over when the first job has ended its last one: what others gain
+    from that is nothing to aim for. All that a job waits counts. The iteration that is under way at the end counts by the time that it has taken,
+    as the share of the mean so far, of one at most. Jobs that have none left count for nothing.
+    """
+    later = [ends[ends > begin_s] for ends in ends_s]
+    lasts = [ends[number - 1] for ends, number in zip(later, left, strict=True) if 0 < number <= len(ends)]
+    over_s = min([end_s, *lasts])
+    times_s = []
+    for ends, number in zip(later, left, strict=True):
+        if number > 0:
+            counted = ends[ends <= over_s]
+            n = len(counted)
+            share = min((over_s - counted[-1]) / ((counted[-1] - begin_s) / n), 1.0) if n else 1.0
+            times_s.append((over_s - begin_s) / (n + share))
+    return float(np.mean(times_s)) if times_s else 0.0
