@@ -302,6 +302,19 @@ def test_turns_are_run_read_and_kept(tmp_path):
     assert again.carried_out == []  # it is there
 
 
+def test_an_experiment_without_a_valid_pair_is_named():
+    turns = [turn for turn in _turns([1.2, 1.3]) if turn.which == FIFO]
+    (only, *_) = on_packets.figures(turns)
+    assert (only.what, only.measured) == ("emulated, x: speed-up over fifo", "no turn in which both runs count")
+    assert only.ok is None
+
+
+def test_next_to_nothing_exposed_is_no_measure_of_how_far_off_fluid_is():
+    hidden = on_packets.Turn("x", 0, FIFO, FIFO, 2.0, 2.0, exposed_s=0.013, fluid_exposed_s=1e-4, least_s=1.9)
+    assert on_packets.off_fluid([hidden]) == []
+    assert on_packets.off_fluid([hidden, *_turns([1.2], exposed=1.1)]) == pytest.approx([0.1, 0.1])
+
+
 # The files
 
 
