@@ -99,7 +99,9 @@ def study(
     sections = list(all_sections.sections(scale))
     chosen = [section for section in sections if not only or any(fnmatch.fnmatch(section.name, each) for each in only)]
     if not chosen:
-        raise InputError(f"--only {' '.join(only or ())}: fits none of {', '.join(section.name for section in sections)}")
+        raise InputError(
+            f"--only {' '.join(only or ())}: fits none of {', '.join(section.name for section in sections)}"
+        )
     left = store.collect(data, chosen, float("inf") if limit is None else limit, say, keep=keep, workers=workers)
     measured = store.load(data)
     if left:
