@@ -23,8 +23,10 @@ policy does if nothing is said."""
 STEADY = """\
 Two to four jobs of random patterns share one link or an oversubscribed leaf-spine. Alone, each would keep its slowest
 link busy for a quarter to twice as long as it computes. Each has so many iterations that all last about equally long; what counts begins when
-every job has ended two, and ends with the first job. *Worst slowdown* is that of the job that is slowed down most, against its
-least time alone: the mean over cases. The bound is the iteration times of least sum that respect each job's time
+every job has ended two, and ends with the first job. No rank begins an iteration before every
+rank has done its first computation of the one before. A pipeline whose first stage waits for nobody would pile up flows
+without end, and have no steady state. *Worst slowdown* is that of the job that is slowed down most, against its least time
+alone: the mean over cases. The bound is the iteration times of least sum that respect each job's time
 alone and every link's capacity (`echelonflow/scheduling/steady.py`). Wins, ties and losses are against Coflow `collective`.
 *Starves*: cases in which a job ends fewer than four iterations while all run. `aalo, scaled` has a first queue of
 a tenth of the median Coflow's bytes. `coflow(order=job)` is EchelonFlow's order of jobs without its arrangements. `layer-priority` is the rule of
@@ -36,7 +38,7 @@ can. Sizes are scaled to it, with one factor for all jobs of a case. Ratios to f
 
 STEADY_PATTERNS = """\
 Two jobs of one pattern, in steady state. Mean iteration time relative to Coflow `collective`; below 1 is better than it.
-Parameter servers, FSDP and pipelines have dependencies that cross iterations."""
+Beside parameter servers, layers of the next iteration wait for their own pulls alone: there the path across iterations matters."""
 
 FABRICS = """\
 A leaf-spine of 8 hosts per leaf, two-to-one oversubscribed, with a job for every four hosts; ranks are anywhere. Mean iteration

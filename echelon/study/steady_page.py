@@ -64,15 +64,14 @@ def in_short(cases: Cases) -> list[str]:
         f"properly grouped {compare.mean_gap(mixed, COLLECTIVE):.1%}."
     )
     lines.append(
-        f"The job that is slowed down most is slowed down {_worst(mixed, CLOCK):.2f} times by `{CLOCK}`, "
-        f"{_worst(mixed, LOOKAHEAD):.2f} times by `{LOOKAHEAD}`, {_worst(mixed, FAIR):.2f} times by fair sharing "
-        f"(means over cases; against the least time alone)."
+        f"The job that is slowed down most takes {_worst(mixed, CLOCK):.2f} times its least time alone under `{CLOCK}` (mean over "
+        f"cases). It takes {_worst(mixed, LOOKAHEAD):.2f} times that under `{LOOKAHEAD}`, {_worst(mixed, FAIR):.2f} under fair sharing."
     )
     for load in arrivals.LOADS:
         found = completions(cases[arrivals.at_load(load)])
         lines.append(
-            f"Jobs that come and go, load {load:g}: from arrival to end they take {_against(found, CLOCK, FAIR)} of fair sharing under "
-            f"`{CLOCK}`, {_against(found, default_form(), FAIR)} under `{default_form()}`, "
+            f"Jobs that come and go, load {load:g}: from arrival to end they take {_against(found, CLOCK, FAIR)} of fair sharing "
+            f"under `{CLOCK}`. It is {_against(found, default_form(), FAIR)} under `{default_form()}`, and "
             f"{_against(found, COLLECTIVE, FAIR)} under Coflow properly grouped."
         )
     return lines
