@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from echelon.study import flow_orders, measure
+from echelon.study import closed, flow_orders
 from echelonflow.model import topologies
 from echelonflow.model.dag import (
     Compute,
@@ -40,7 +40,7 @@ def outcomes(job):
     """(mean iteration time, sum of tardiness) under every order of flows."""
     found = {}
     for order in flow_orders.all_of([job]):
-        score = measure.score(simulate([job], NETWORK, flow_orders.by_order([job], order)), [job])
+        score = closed.score(simulate([job], NETWORK, flow_orders.by_order([job], order)), [job])
         found[tuple(flow for _, flow in order)] = (score.iteration_s, score.tardiness_s)
     return found
 
@@ -62,7 +62,7 @@ def test_one_group_delays_its_job_by_no_more_than_its_tardiness(seed):
     names = flow_orders.flow_names([job])
     for _ in range(6):
         rng.shuffle(names)
-        score = measure.score(simulate([job], NETWORK, flow_orders.by_order([job], names)), [job])
+        score = closed.score(simulate([job], NETWORK, flow_orders.by_order([job], names)), [job])
         assert score.iteration_s <= least_s + score.tardiness_s + 1e-6
 
 
