@@ -21,7 +21,7 @@ from echelon.benchmarks._emulated import carry_out
 from echelon.benchmarks._kept_runs import every_policy_valid, measured
 from echelon.experiment import schema
 from echelon.places import EXPERIMENTS
-from echelon.study.steady import WARM_UP
+from echelon.study.steady import WARM_UP, while_all_run
 from echelonflow.errors import InputError, RunError
 from echelonflow.model.iterations import ends_s, mean_duration_s
 from results.analysis.valid_rows import rows
@@ -74,8 +74,7 @@ def steady_s(lasts_s: Sequence[Sequence[float]]) -> float | None:
     ends = [ends_s(itertools.accumulate(each)) for each in lasts_s]
     if any(len(each) <= WARM_UP for each in ends):
         return None
-    begin_s, end_s = max(each[WARM_UP - 1] for each in ends), min(each[-1] for each in ends)
-    counted = [[at_s for at_s in each if begin_s <= at_s <= end_s] for each in ends]
+    counted = while_all_run(ends)
     if any(len(each) < 2 for each in counted):
         return None
     return statistics.fmean(mean_duration_s(each[1:], each[0]) for each in counted)

@@ -115,8 +115,7 @@ def measure(case: Case, policy: str) -> Steady:
         ]
         with contextlib.closing(policies.load(policy)) as loaded:
             ends = ends_by_job_s(simulate(jobs, case.network, loaded), jobs)
-        begin_s, end_s = max(each[WARM_UP - 1] for each in ends), min(each[-1] for each in ends)
-        counted = [[at_s for at_s in each if begin_s <= at_s <= end_s] for each in ends]
+        counted, end_s = while_all_run(ends), min(each[-1] for each in ends)
         fewest = max(min(map(len, counted)) - 1, 0)
         if fewest >= FEWEST:
             return Steady([mean_duration_s(each[1:], each[0]) for each in counted], fewest)
@@ -125,6 +124,15 @@ def measure(case: Case, policy: str) -> Steady:
             started = zip(jobs, ends, strict=True)
             done = [(job.start_s, sum(at_s <= end_s for at_s in each)) for job, each in started]
             return Steady([(end_s - start_s) / max(iterations, 1) for start_s, iterations in done], fewest)
+
+
+def while_all_run(ends: Sequence[Sequence[float]]) -> list[list[float]]:
+    """Of the ends of each job's iterations, those from when every job has ended its first ones until the first job has ended.
+
+    Each job has more than `WARM_UP`.
+    """
+    begin_s, end_s = max(each[WARM_UP - 1] for each in ends), min(each[-1] for each in ends)
+    return [[at_s for at_s in each if begin_s <= at_s <= end_s] for each in ends]
 
 
 def ends_by_job_s(record: RunRecord, jobs: Sequence[Job]) -> list[list[float]]:

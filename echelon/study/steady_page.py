@@ -45,7 +45,7 @@ def parts(cases: Cases, pictures: Path) -> list[str]:
 def in_short(cases: Cases) -> list[str]:
     """The answers, one line each."""
     mixed = summaries(cases[steady_cases.MIXED])
-    names = _policies(mixed)
+    names = compare.names(mixed)
     best = min((name for name in names if not _is_ablation(name)), key=lambda n: compare.ratio(mixed, n, FAIR)[0])
     lines = []
     lines.append(
@@ -79,7 +79,7 @@ def in_short(cases: Cases) -> list[str]:
 
 def _of_lookahead(cases: Sequence[Scores]) -> str:
     """`lookahead` against the best of the named policies in each case, and against the two rivals."""
-    named = [name for name in _policies(cases) if name != LOOKAHEAD and not _is_ablation(name)]
+    named = [name for name in compare.names(cases) if name != LOOKAHEAD and not _is_ablation(name)]
     ratios = [case[LOOKAHEAD][MEAN] / min(case[name][MEAN] for name in named) for case in cases]
     longer = sum(ratio > 1 + compare.SAME for ratio in ratios)
     return (
@@ -125,10 +125,6 @@ def completions(cases: Sequence[Scores]) -> list[Scores]:
     ]
 
 
-def _policies(cases: Sequence[Scores]) -> list[str]:
-    return compare.names(cases)
-
-
 def _is_ablation(name: str) -> bool:
     return name in (CLOCK_ALONE, CLOCK_OWN)
 
@@ -148,7 +144,7 @@ def _starved(cases: Sequence[Scores], name: str) -> int:
 
 def _roster(mixed: Sequence[Scores], cases: Sequence[Scores], pictures: Path) -> str:
     """All policies on mixed jobs, the best first."""
-    names = sorted(_policies(mixed), key=lambda n: compare.ratio(mixed, n, FAIR)[0])
+    names = sorted(compare.names(mixed), key=lambda n: compare.ratio(mixed, n, FAIR)[0])
     p_values = compare.holm([compare.p_value(mixed, name, FAIR) for name in names])
     rows = [
         (
@@ -171,7 +167,7 @@ def _roster(mixed: Sequence[Scores], cases: Sequence[Scores], pictures: Path) ->
 
 def _loads(by_load: Mapping[str, Sequence[Scores]], pictures: Path) -> str:
     """Mean iteration time over fair sharing, by load."""
-    names = [name for name in _policies(next(iter(by_load.values()))) if name != FAIR and not _is_ablation(name)]
+    names = [name for name in compare.names(next(iter(by_load.values()))) if name != FAIR and not _is_ablation(name)]
     rows = [(f"`{name}`", *(_against(found, name, FAIR) for found in by_load.values())) for name in names]
     rows.append(("what the bound leaves", *(_text_of_bound(found) for found in by_load.values())))
     shown = [COLLECTIVE, LITERAL, default_form(), "weighted(per=job)", CLOCK]
