@@ -116,6 +116,9 @@ class _Simulation:
 
     def _look_ahead(self, in_force: InForce) -> None:
         """Have the planner find what is to decide from now on; it does so at once."""
+        if not len(self._under_way):
+            self._horizon_s = math.inf  # the next job that comes is the next occasion
+            return
         self.tables.times[t.EXPIRES_S] = self.tables.times[t.NOW_S]
         own_s, shared_s = self.tables.pace_s[t.OWN], self.tables.pace_s[t.SHARED]
         pace_s = np.where(np.isfinite(shared_s), shared_s, own_s)
@@ -139,7 +142,8 @@ class _Simulation:
         begun_s = time.perf_counter()
         found = planner.best_of(in_force, declared, pace_s, roll_out)
         in_force.took_s += time.perf_counter() - begun_s
-        self._horizon_s = begin_s + planner.JUDGED * in_force.rounds * slowest_s
+        since_s = begin_s if self._horizon_s == math.inf else max(begin_s, self._horizon_s)  # it moves, or nothing would
+        self._horizon_s = since_s + planner.JUDGED * in_force.rounds * slowest_s
         in_force.adopt(found.best.policy, declared.template, found.best.earlier_s, found.roll_outs)
         if not self._named.is_asked:
             self._plan = self._moved(found.best.earlier_s).plan

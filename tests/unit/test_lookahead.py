@@ -133,6 +133,14 @@ def test_it_is_refused_for_real_packets():
     assert "lookahead" not in policies.enforceable()
 
 
+def test_a_job_that_comes_long_after_the_others_have_gone_is_waited_for(case):
+    first, second, _ = case.jobs
+    jobs = [dataclasses.replace(first, iterations=3), dataclasses.replace(second, iterations=3, start_s=1000.0)]
+    record = simulate(jobs, case.network, policies.load("lookahead(candidates=few,tries=0,rounds=2)"))
+    assert {flow.job for flow in record.flows if flow.finish_s > 1000.0} == {second.name}
+    assert {flow.job for flow in record.flows} == {first.name, second.name}
+
+
 def test_where_it_cannot_look_ahead_it_says_so(case):
     with pytest.raises(InputError, match="looks ahead in plain fluid simulations alone as yet"):
         simulate(case.jobs, case.network, policies.load("lookahead"), realism=Realism(decision_latency_s=0.01))
