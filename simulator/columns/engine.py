@@ -142,7 +142,8 @@ class _Simulation:
         begun_s = time.perf_counter()
         found = planner.best_of(in_force, declared, pace_s, roll_out)
         in_force.took_s += time.perf_counter() - begun_s
-        since_s = begin_s if self._horizon_s == math.inf else max(begin_s, self._horizon_s)  # it moves, or nothing would
+        # The horizon has to move on, or nothing would.
+        since_s = begin_s if self._horizon_s == math.inf else max(begin_s, self._horizon_s)
         self._horizon_s = since_s + planner.JUDGED * in_force.rounds * slowest_s
         in_force.adopt(found.best.policy, declared.template, found.best.earlier_s, found.roll_outs)
         if not self._named.is_asked:
