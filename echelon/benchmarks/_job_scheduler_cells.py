@@ -61,6 +61,7 @@ class Result(msgspec.Struct, frozen=True):
     """One of `AS_WRITTEN`, or one of the labels above."""
     iteration_s: float
     point: Point | None = None
+    """Partition and credit; None for one that was not tuned, or which the tuner leaves off since `fifo` is no slower."""
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -96,6 +97,11 @@ class Cell(msgspec.Struct, frozen=True):
         """How many times as fast one is as another; None where one of them has no result."""
         slow_s, fast_s = self.iteration_s(over), self.iteration_s(scheduler)
         return None if slow_s is None or fast_s is None else slow_s / fast_s
+
+    @property
+    def left_off(self) -> bool:
+        """Whether the tuner found nothing that is faster than `fifo`."""
+        return any(result.scheduler == TUNED and result.point is None for result in self.results)
 
     @property
     def ideal_speed_up(self) -> float:
@@ -195,10 +201,16 @@ def _results(key: Key) -> Iterator[Result]:
     fixed = tuned(key, space_of(model))
     faithful = {point: _at(key, point, "faithful") for point in fixed}
     best = min(fixed, key=fixed.__getitem__)
-    yield Result(TUNED, fixed[best], best)
+    off_s = measured_one(key, FIFO)
+    yield _or_off(TUNED, best, fixed[best], off_s)
     best_faithful = min(faithful, key=faithful.__getitem__)
-    yield Result(TUNED_FAITHFUL, faithful[best_faithful], best_faithful)
+    yield _or_off(TUNED_FAITHFUL, best_faithful, faithful[best_faithful], off_s)
     yield Result(PASS_THROUGH_TUNED, _iteration_s(key, unordered(_plan(key, best, "fixed"))), best)
+
+
+def _or_off(label: str, best: Point, best_s: float, off_s: float) -> Result:
+    """What a tuner ends with that has also left the job scheduler off, as `echelon tune` does."""
+    return Result(label, best_s, best) if best_s < off_s else Result(label, off_s)
 
 
 def _iteration_s(key: Key, plan: TensorPlan) -> float:

@@ -91,12 +91,14 @@ def tune(
     and grid are what they have to beat. All begin with the same random points (gp and tpe: 5; ByteScheduler has 10) and are the
     same for a seed. gp and tpe need scikit-learn and optuna: scripts/setup.sh --tune.
 
+    The file's options come first, then the job scheduler is left off (fifo). If nothing beats either, that is said.
+
     On emulation a sample is the median of --repeats runs; runs that do not count are made again. What is measured first
-    is thrown away, as ByteScheduler does. On the simulator nothing is by chance, so one run will do.
+    is thrown away, as ByteScheduler does. Options are compared by what packets took. So a run counts even if that is not what
+    the measured causes explain; by how much it is off is shown. On the simulator nothing is by chance, so one run will do.
 
     Ctrl-C loses the sample under way and no other: the same command with the same --out goes on, and so does --resume.
-    The table shows every sample, the best options, and what they gain on the file's. If nothing beats
-    those, that is said. history.png shows the path.
+    The table shows every sample, the best options, and what they gain on the file's. history.png shows the path.
     """
     from echelon.experiment import schema
     from echelon.tuning import beginning

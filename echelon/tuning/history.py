@@ -6,6 +6,7 @@ other. Whoever goes on there reads both.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +18,9 @@ from echelonflow.errors import InputError
 from echelonflow.files import write_whole
 
 Backend = Literal["fluid", "emulation"]
-Role = Literal["warm-up", "default", "sample", "check-default", "check-best"]
+Role = Literal["warm-up", "default", "off", "sample", "check-default", "check-best"]
+Settings = Mapping[str, Point | None]
+"""By job, what is in force instead of what the file says: options, or None where the job scheduler is left off."""
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -56,9 +59,9 @@ class Sample(msgspec.Struct, frozen=True):
     number: int
     """Among those of its target and role, from 0."""
     point: Point | None
-    """What the target's jobs were given; None for the options that the file has."""
-    settings: dict[str, Point]
-    """By job, all that was in force beside the file's options: what was found for other targets is."""
+    """What the target's jobs were given; None for the options that the file has, and with the role "off"."""
+    settings: dict[str, Point | None]
+    """By job, all that was in force beside the file's options (see `Settings`): what was found for other targets is."""
     value_s: float | None
     """Mean iteration time of the target's jobs: over jobs, of the median over runs. None where there is no valid run."""
     runs_s: dict[str, tuple[float, ...]]
@@ -67,6 +70,9 @@ class Sample(msgspec.Struct, frozen=True):
     """Why there is no value."""
     took_s: float = 0.0
     """How long it took to find out."""
+    unexplained: float | None = None
+    """The part of iteration time that none of the measured causes explains, as a share: the largest of any job, the mean over
+    its runs. None in simulations."""
 
 
 _ASKED = Document("echelon-tuning", 1, Asked)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from echelon.tuning.history import Asked, Sample
-from echelon.tuning.trials import with_options
+from echelon.tuning.trials import OFF, with_options
 from echelon.tuning.tuning import Best
 from echelon.tuning.verifying import Verified, winners
 from echelonflow.model.units import format_size
@@ -28,7 +28,9 @@ def told(asked: Asked, found: Sequence[Best], verified: Sequence[Verified] | Non
     lines = [f"{_of(asked)}: {asked.samples} samples by {printable(asked.method)}, seed {asked.seed}, {source}"]
     for best in found:
         lines += ["", f"path taken for {', '.join(map(printable, best.jobs))}:", _path(best)]
-    lines += ["", _results(asked, found), "seconds: mean time of the iterations but the first; gain: how much longer the file's options take"]  # fmt: skip
+    lines += ["", _results(asked, found), "seconds: mean time of the iterations but the first; left off: with fifo instead; gain: how much longer the file's options take"]  # fmt: skip
+    if asked.backend == "emulation":
+        lines += ["unexplained: what no measured cause explains of an iteration; options are compared by what packets took all the same"]  # fmt: skip
     if verified:
         head = ["verified", "options of the file", "best", "speed-up"]
         rows = [
@@ -48,6 +50,7 @@ def _of(asked: Asked) -> str:
 
 def _path(best: Best) -> str:
     least_s, rows = best.default.value_s, []
+    on_packets = any(sample.unexplained is not None for sample in best.samples)
     for sample in best.samples:
         assert sample.point is not None
         better = sample.value_s is not None and (least_s is None or sample.value_s < least_s)
@@ -59,10 +62,12 @@ def _path(best: Best) -> str:
                 format_size(sample.point.credit_bytes),
                 format_seconds(sample.value_s),
                 format_share(_less(sample, best.default)),
+                *([format_share(sample.unexplained)] if on_packets else []),
                 "better" if better else (sample.why or ""),
             ]
         )
-    return text_table(["sample", "partition", "credit", "iteration", "off", ""], rows, align="rrrrrl")
+    head = ["sample", "partition", "credit", "iteration", "to file's", *(["unexplained"] if on_packets else []), ""]
+    return text_table(head, rows, align="r" * (len(head) - 1) + "l")
 
 
 def _less(sample: Sample, default: Sample) -> float | None:
@@ -79,6 +84,7 @@ def _results(asked: Asked, found: Sequence[Best]) -> str:
             [
                 ", ".join(best.jobs),
                 format_seconds(best.default.value_s),
+                format_seconds(best.off.value_s),
                 format_seconds(best.best.value_s),
                 format_share(best.gain),
                 MISSING if point is None else format_size(point.partition_bytes),
@@ -86,22 +92,25 @@ def _results(asked: Asked, found: Sequence[Best]) -> str:
                 f"{sum(sample.value_s is not None for sample in best.samples)}/{asked.samples}",
             ]
         )
-    return text_table(["tuned", "file's", "best", "gain", "partition", "credit", "counted"], rows)
+    return text_table(["tuned", "file's", "left off", "best", "gain", "partition", "credit", "counted"], rows)
 
 
 def _to_write(asked: Asked, found: Sequence[Best]) -> Iterator[str]:
     for job, text in schedulers(asked, found).items():
         yield f"in the file, for {printable(job)}:  scheduler: {printable(text)}"
     for best in found:
-        if best.best.point is None:
-            yield f"for {', '.join(map(printable, best.jobs))} nothing was better than what the file says"
+        jobs = ", ".join(map(printable, best.jobs))
+        if best.best.role == "default":
+            yield f"for {jobs} nothing was better than what the file says"
+        elif best.best.role == "off":
+            yield f"for {jobs} nothing was better than leaving the job scheduler off"
 
 
 def schedulers(asked: Asked, found: Sequence[Best]) -> dict[str, str]:
     """By job, the scheduler with the best options, as an experiment file has it; jobs whose file is best are left out."""
     best = winners(found)
     texts = {job["name"]: job.get("scheduler") for job in asked.experiment["jobs"]}
-    return {job: with_options(texts[job], point) for job, point in best.items()}
+    return {job: OFF if point is None else with_options(texts[job], point) for job, point in best.items()}
 
 
 def to_json(asked: Asked, found: Sequence[Best], verified: Sequence[Verified] | None) -> dict[str, Any]:
@@ -112,10 +121,14 @@ def to_json(asked: Asked, found: Sequence[Best], verified: Sequence[Verified] | 
         {
             "jobs": list(best.jobs),
             "default_s": best.default.value_s,
+            "off_s": best.off.value_s,
             "best_s": best.best.value_s,
             "gain": best.gain,
             "best": builtins(best.best.point),
-            "path": [{**builtins(sample.point), "value_s": sample.value_s} for sample in best.samples],
+            "path": [
+                {**builtins(sample.point), "value_s": sample.value_s, "unexplained": sample.unexplained}
+                for sample in best.samples
+            ],
         }
         for best in found
     ]
@@ -140,6 +153,7 @@ def draw(folder: Path, asked: Asked, found: Sequence[Best]) -> Path:
         TuningPath(
             f"{', '.join(best.jobs)} by {asked.method}{simulated}",
             best.default.value_s or 0.0,
+            best.off.value_s,
             [
                 Tried(sample.point.partition_bytes, sample.point.credit_bytes, sample.value_s)
                 for sample in best.samples

@@ -14,12 +14,13 @@ from echelon.experiment import schema
 from echelon.experiment.schema import Experiment
 from echelon.running import runner
 from echelon.running.attempts import extra
-from echelon.tuning.history import Asked, Backend
+from echelon.tuning.history import Asked, Backend, Settings
 from echelon.tuning.space import Point
 from echelonflow import plugins
 from echelonflow.errors import EXIT_INTERRUPTED
 from echelonflow.records.progress import Report
 from results.analysis.rows import iteration_rows
+from results.analysis.summary import Summary
 from results.analysis.valid_rows import rows
 
 RunsOfJobs = Mapping[str, Sequence[float]]
@@ -32,20 +33,27 @@ class Found:
 
     runs_s: RunsOfJobs
     why: str | None = None
+    unexplained: float | None = None
+    """As in `Sample`."""
 
 
+OFF = "fifo"
+"""The job scheduler of a job whose own is left off: what frameworks do by themselves."""
+ANY_DISTANCE = {"max_unexplained_iteration": 10.0, "max_unexplained_exposed": 10.0}
+"""Limits of an emulated trial. Options are compared by what packets took, and by nothing else. So it does not matter how far
+that is off what the causes explain: where it is, the simulation is what is wrong. All other limits hold."""
 _MOST_SAID = 200
-Trials = Callable[[Mapping[str, Point], str, int, Backend], Found]
-"""Tries settings: the options by job (others have the file's), a name for what is written, the runs, and on what."""
+Trials = Callable[[Settings, str, int, Backend], Found]
+"""Tries settings: what is in force instead of the file's, a name for what is written, the runs, and on what."""
 
 
-def with_settings(source: Mapping[str, Any], settings: Mapping[str, Point]) -> dict[str, Any]:
-    """An experiment, as its file says it, whose jobs have these options for their schedulers."""
+def with_settings(source: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """An experiment, as its file says it, whose jobs have these options for their schedulers, or have them left off."""
     changed = copy.deepcopy(dict(source))
     for job in changed["jobs"]:
-        point = settings.get(job["name"])
-        if point is not None:
-            job["scheduler"] = with_options(job["scheduler"], point)
+        if job["name"] in settings:
+            point = settings[job["name"]]
+            job["scheduler"] = OFF if point is None else with_options(job["scheduler"], point)
     return changed
 
 
@@ -55,10 +63,13 @@ def with_options(scheduler: str, point: Point) -> str:
     return f"{name}({', '.join(f'{key}={value}' for key, value in (options | point.options()).items())})"
 
 
-def experiment_with(asked: Asked, settings: Mapping[str, Point], repeats: int = 1) -> Experiment:
+def experiment_with(asked: Asked, settings: Settings, repeats: int = 1, backend: Backend = "fluid") -> Experiment:
     """The experiment of one trial, under the one policy (InputError where the options do not fit)."""
     source = with_settings(asked.experiment, settings)
     source.pop("against", None)
+    if backend == "emulation":
+        emulation = source.get("emulation") or {}
+        source["emulation"] = {**emulation, "limits": {**(emulation.get("limits") or {}), **ANY_DISTANCE}}
     return schema.check({**source, "policies": [asked.policy], "repeats": repeats}, asked.path)
 
 
@@ -71,9 +82,9 @@ class TrialsOf:
     report: Report
     resume_or_run: Callable[..., tuple[int, Any]] = runner.begin_or_go_on
 
-    def __call__(self, settings: Mapping[str, Point], label: str, repeats: int, backend: Backend) -> Found:
+    def __call__(self, settings: Settings, label: str, repeats: int, backend: Backend) -> Found:
         """Simulated once, as a simulation is exact; or emulated `repeats` times. KeyboardInterrupt where it was ended."""
-        experiment = experiment_with(self.asked, settings, repeats)
+        experiment = experiment_with(self.asked, settings, repeats, backend)
         return simulated(experiment) if backend == "fluid" else self._emulated(experiment, label)
 
     def _emulated(self, experiment: Experiment, label: str) -> Found:
@@ -88,7 +99,15 @@ class TrialsOf:
             by_run[row["job"]][row["repeat"]].append((int(row["iteration"]), float(row["duration_s"])))
         if set(by_run) < {job.name for job in experiment.jobs}:
             return Found({}, f"{_cut('; '.join(summary.reasons) or 'no run ended')}; see {root}")
-        return Found({job: tuple(map(_mean_s, runs.values())) for job, runs in by_run.items()})
+        runs_s = {job: tuple(map(_mean_s, runs.values())) for job, runs in by_run.items()}
+        return Found(runs_s, unexplained=_unexplained(summary))
+
+
+def _unexplained(summary: Summary) -> float | None:
+    """The part of iteration time that nothing explains, as a share: of the job that is furthest off."""
+    budgets = [result.budget for result in summary.results if result.budget is not None]
+    shares = [budget.unexplained_s / budget.explained_s for budget in budgets if budget.explained_s > 0]
+    return max(shares, key=abs, default=None)
 
 
 def _cut(reasons: str) -> str:

@@ -1,6 +1,6 @@
 """The tuner: asks a method for points, tries them, keeps what came of each, and goes on where it was stopped.
 
-First the options that the file has are tried, then the points. On emulation a trial is several runs, and its value the median of
+First the options that the file has are tried, then the job scheduler is left off, then come the points. On emulation a trial is several runs, and its value the median of
 those that count. What is tried first of all there, the file's options once more, is thrown away, as ByteScheduler
 does with its first point. What runs first on a machine is unlike what follows.
 """
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
 
 from echelon.tuning import methods
-from echelon.tuning.history import Asked, History, Role, Sample
+from echelon.tuning.history import Asked, History, Role, Sample, Settings
 from echelon.tuning.space import Point
 from echelon.tuning.trials import Trials, value_s
 from echelonflow.errors import RunError
@@ -30,12 +30,14 @@ class Best:
 
     jobs: tuple[str, ...]
     default: Sample
+    off: Sample
+    """With the job scheduler left off."""
     samples: tuple[Sample, ...]
 
     @property
     def best(self) -> Sample:
-        """The fastest of all that was tried, the file's options included; of equals the first."""
-        tried = [sample for sample in (self.default, *self.samples) if sample.value_s is not None]
+        """The fastest of all that was tried, the file's options and none at all included; of equals the first."""
+        tried = [sample for sample in (self.default, self.off, *self.samples) if sample.value_s is not None]
         return min(tried, key=lambda sample: sample.value_s or 0.0)
 
     @property
@@ -64,22 +66,23 @@ class Tuner:
         Raises RunError where trial after trial comes to nothing, and KeyboardInterrupt where it was ended; the samples taken
         are in the history then.
         """
-        settings: dict[str, Point] = {}
+        settings: dict[str, Point | None] = {}
         found = []
         for target in range(len(self.asked.targets)):
             best = self._tune(target, settings)
             found.append(best)
-            if best.best.point is not None:
+            if best.best.role != "default":
                 settings |= dict.fromkeys(best.jobs, best.best.point)
         return found
 
-    def _tune(self, target: int, settings: Mapping[str, Point]) -> Best:
+    def _tune(self, target: int, settings: Settings) -> Best:
         jobs = self.asked.targets[target]
         if self.asked.backend == "emulation" and target == 0:
             self._sample(target, "warm-up", 0, None, settings)
         default = self._sample(target, "default", 0, None, settings)
         if default.value_s is None:
             raise RunError(f"with the options that the file has, no run counts: {default.why}")
+        off = self._sample(target, "off", 0, None, settings)
         search = methods.begin(self.asked.method, self.asked.space, samples=self.asked.samples, seed=self.asked.seed)
         samples: list[Sample] = []
         for number in range(self.asked.samples):
@@ -92,34 +95,40 @@ class Tuner:
             failed = samples[-MOST_FAILURES:]
             if len(failed) == MOST_FAILURES and all(each.value_s is None for each in failed):
                 raise RunError(f"{MOST_FAILURES} trials in a row came to nothing, the last because: {sample.why}")
-        return Best(jobs, default, tuple(samples))
+        return Best(jobs, default, off, tuple(samples))
 
-    def _sample(
-        self, target: int, role: Role, number: int, point: Point | None, settings: Mapping[str, Point]
-    ) -> Sample:
+    def _sample(self, target: int, role: Role, number: int, point: Point | None, settings: Settings) -> Sample:
         """A sample of the history, or a new one."""
         earlier = self.history.of(target, role)
         if role == "default":  # nothing can be told without it, so it is tried again where it came to nothing
             earlier = [sample for sample in earlier if sample.value_s is not None]
         if number < len(earlier):
             return earlier[number]
-        words = {"warm-up": "a first try, which does not count", "default": "the options of the file"}.get(role)
+        words = _WORDS.get(role)
         self.hear(words or f"sample {number + 1} of {self.asked.samples}: {point}", None)
         jobs = self.asked.targets[target]
-        tried = dict(settings) if point is None else {**settings, **dict.fromkeys(jobs, point)}
+        own = role in ("off", "sample")
+        tried = {**settings, **dict.fromkeys(jobs, point)} if own else dict(settings)
         begun_s = time.monotonic()
         found = self.trials(tried, label_of(target, role, number, tried), self.asked.repeats, self.asked.backend)
         sample = Sample(
             target, role, number, point, tried, value_s(found, jobs),
             {job: tuple(values) for job, values in found.runs_s.items()},
-            found.why, round(time.monotonic() - begun_s, 3),
+            found.why, round(time.monotonic() - begun_s, 3), found.unexplained,
         )  # fmt: skip
         self.history.add(sample)
         self.hear("", sample)
         return sample
 
 
-def label_of(target: int, role: Role, number: int, settings: Mapping[str, Point]) -> str:
+_WORDS: dict[Role, str] = {
+    "warm-up": "a first try, which does not count",
+    "default": "the options of the file",
+    "off": "the job scheduler left off",
+}
+
+
+def label_of(target: int, role: Role, number: int, settings: Settings) -> str:
     """The name of a trial's folder. It stands for the settings, too: with others it is another trial."""
     said = msgspec.json.encode(sorted(settings.items()))
     return f"{target}-{role}-{number}-{hashlib.sha256(said).hexdigest()[:8]}"

@@ -7,10 +7,10 @@ a network of its own, so that intervals count what differs from one to the next.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from echelon.tuning.history import Role, Sample
+from echelon.tuning.history import Role, Sample, Settings
 from echelon.tuning.space import Point
 from echelon.tuning.trials import value_s
 from echelon.tuning.tuning import Best, Tuner, label_of
@@ -27,9 +27,9 @@ class Verified:
     speed_up: Estimate | None
 
 
-def winners(found: Sequence[Best]) -> dict[str, Point]:
-    """By job, the options that were found to be better than the file's."""
-    return {job: best.best.point for best in found for job in best.jobs if best.best.point is not None}
+def winners(found: Sequence[Best]) -> dict[str, Point | None]:
+    """By job, what was found to be better than the file's options: others, or None where it is best left off."""
+    return {job: best.best.point for best in found for job in best.jobs if best.best.role != "default"}
 
 
 def verify(tuner: Tuner, found: Sequence[Best], turns: int) -> list[Verified]:
@@ -42,14 +42,14 @@ def verify(tuner: Tuner, found: Sequence[Best], turns: int) -> list[Verified]:
         return []
     pairs = []
     for turn in range(turns):
-        ways: tuple[tuple[Role, dict[str, Point]], ...] = (("check-default", {}), ("check-best", best))
+        ways: tuple[tuple[Role, Settings], ...] = (("check-default", {}), ("check-best", best))
         ways = ways if turn % 2 == 0 else ways[::-1]
         pair = {role: _run(tuner, role, turn, turns, settings) for role, settings in ways}
         pairs.append((pair["check-default"], pair["check-best"]))
     return [_verified(job, pairs) for job in best]
 
 
-def _run(tuner: Tuner, role: Role, turn: int, turns: int, settings: Mapping[str, Point]) -> Sample:
+def _run(tuner: Tuner, role: Role, turn: int, turns: int, settings: Settings) -> Sample:
     """A run of the history with the same settings, or a new one."""
     for earlier in tuner.history.of(0, role):
         if earlier.number == turn and earlier.settings == settings:
@@ -61,7 +61,7 @@ def _run(tuner: Tuner, role: Role, turn: int, turns: int, settings: Mapping[str,
     sample = Sample(
         0, role, turn, None, dict(settings), value_s(done, tuple(done.runs_s)),
         {job: tuple(values) for job, values in done.runs_s.items()},
-        done.why, round(time.monotonic() - begun_s, 3),
+        done.why, round(time.monotonic() - begun_s, 3), done.unexplained,
     )  # fmt: skip
     tuner.history.add(sample)
     return sample

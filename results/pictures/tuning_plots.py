@@ -24,10 +24,12 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class TuningPath:
-    """The samples for some jobs in the order in which they were taken, and the time with the file's options."""
+    """The samples for some jobs in the order in which they were taken, and the times with the file's options and with none."""
 
     title: str
     default_s: float
+    off_s: float | None
+    """With the job scheduler left off; None where that is not known."""
     tried: Sequence[Tried]
 
 
@@ -50,6 +52,8 @@ def _draw_times(ax: Any, path: TuningPath) -> None:
     values_s = [tried.value_s for tried in path.tried if tried.value_s is not None]
     failed = [i + 1 for i, tried in enumerate(path.tried) if tried.value_s is None]
     ax.axhline(path.default_s, color=style.GREY, linestyle="--", label="options of the file")
+    if path.off_s is not None:
+        ax.axhline(path.off_s, color=style.GREY, linestyle=":", label="left off (fifo)")
     if values_s:
         best_s = list(accumulate(values_s, min))
         ax.step([*numbers, len(path.tried)], [*best_s, best_s[-1]], where="post", color=style.BLUE, label="best so far")

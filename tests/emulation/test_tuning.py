@@ -43,10 +43,11 @@ def test_a_point_is_tried_on_packets_and_only_once(tmp_path):
     assert "emulated, medians over 1 run" in said
     assert "a first try, which does not count" in said
     runs = sorted(path.name for path in (out / "runs").iterdir())
-    assert [name.rpartition("-")[0] for name in runs] == ["0-default-0", "0-sample-0", "0-warm-up-0"]
-    schedulers = {name: scheduler_of(out / "runs" / name) for name in runs}
-    assert schedulers[runs[0]] == schedulers[runs[2]] == "bytescheduler(partition=500 kB, credit=2 MB)"
-    assert schedulers[runs[1]] != schedulers[runs[0]]
+    assert [name.rpartition("-")[0] for name in runs] == ["0-default-0", "0-off-0", "0-sample-0", "0-warm-up-0"]
+    default, off, sample, warm_up = (scheduler_of(out / "runs" / name) for name in runs)
+    assert default == warm_up == "bytescheduler(partition=500 kB, credit=2 MB)"
+    assert off == "fifo"
+    assert sample not in (default, off)
     assert all(list((out / "runs" / name / "pcap").iterdir()) for name in runs)
     before = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*")}
     again = echelon(*command)

@@ -31,10 +31,13 @@ def asked(**changes):
 
 
 class Simulated:
-    """Trials that cost nothing: job `b` takes twice as long as job `a`; the file's options are those of `default`."""
+    """Trials that cost nothing: job `b` takes twice as long as job `a`; the file's options are those of `default`.
 
-    def __init__(self, default=FILE_S_OPTIONS, *, stop_after=None, fails=()):
-        self.default, self.stop_after, self.fails = default, stop_after, fails
+    Left off, job `a` takes `off_s`.
+    """
+
+    def __init__(self, default=FILE_S_OPTIONS, *, stop_after=None, fails=(), off_s=99.0):
+        self.default, self.stop_after, self.fails, self.off_s = default, stop_after, fails, off_s
         self.calls = []
 
     def __call__(self, settings, label, repeats, backend):
@@ -43,7 +46,9 @@ class Simulated:
         self.calls.append((dict(settings), label, repeats, backend))
         if len(self.calls) in self.fails:
             return Found({}, "every run was invalid")
-        times = {job: bowl_s(settings.get(job, self.default)) * factor for job, factor in (("a", 1.0), ("b", 2.0))}
+        given = {job: settings.get(job, self.default) for job in "ab"}
+        plain = {job: self.off_s if point is None else bowl_s(point) for job, point in given.items()}
+        times = {job: plain[job] * factor for job, factor in (("a", 1.0), ("b", 2.0))}
         return Found({job: [time_s * (1 + 0.01 * k) for k in range(repeats)] for job, time_s in times.items()})
 
 
@@ -53,17 +58,19 @@ def tuner(folder, trials, **changes):
     return made, said
 
 
-def test_the_file_s_options_come_first_then_as_many_points_as_asked(tmp_path):
+def test_the_file_s_options_come_first_then_none_then_as_many_points_as_asked(tmp_path):
     trials = Simulated()
     made, said = tuner(tmp_path, trials)
     (best,) = made.tune()
-    assert [call[0] == {} for call in trials.calls] == [True] + [False] * 6
-    assert all(settings["a"] == settings["b"] for settings, *_ in trials.calls[1:])
+    assert [call[0] == {} for call in trials.calls] == [True] + [False] * 7
+    assert trials.calls[1][0] == {"a": None, "b": None}
+    assert all(settings["a"] == settings["b"] is not None for settings, *_ in trials.calls[2:])
     assert best.default.value_s == pytest.approx(1.5 * bowl_s(trials.default))
     assert best.best.value_s == min(sample.value_s for sample in [best.default, *best.samples])
     assert best.gain == pytest.approx(best.default.value_s / best.best.value_s - 1)
     assert said[0] == ("the options of the file", None)
-    assert said[2][0].startswith("sample 1 of 6: partition ")
+    assert said[2] == ("the job scheduler left off", None)
+    assert said[4][0].startswith("sample 1 of 6: partition ")
 
 
 def test_where_nothing_is_better_the_file_s_options_stay(tmp_path):
@@ -73,6 +80,21 @@ def test_where_nothing_is_better_the_file_s_options_stay(tmp_path):
     assert best.gain == 0
     assert verifying.winners([best]) == {}
     assert "nothing was better than what the file says" in showing.told(made.asked, [best], None)
+
+
+def test_where_nothing_beats_fifo_the_job_scheduler_is_left_off(tmp_path):
+    trials = Simulated(off_s=0.01)
+    made, _ = tuner(tmp_path, trials, targets=(("a",), ("b",)))
+    found = made.tune()
+    assert [best.best.role for best in found] == ["off", "off"]
+    assert found[0].gain == pytest.approx(bowl_s(trials.default) / 0.01 - 1)
+    assert all(settings["a"] is None for settings, *_ in trials.calls[8:])  # in force for what is tuned next
+    assert verifying.winners(found) == {"a": None, "b": None}
+    text = showing.told(made.asked, found, verifying.verify(made, found, 2))
+    assert "in the file, for a:  scheduler: fifo" in text
+    assert "for b nothing was better than leaving the job scheduler off" in text
+    assert trials.calls[-2][0] == {"a": None, "b": None}
+    assert made.history.samples == History(tmp_path).samples
 
 
 @pytest.mark.parametrize("stop_after", [0, 1, 3, 6])
@@ -88,7 +110,7 @@ def test_a_tuner_that_is_stopped_goes_on_without_losing_a_sample(tmp_path, stop_
     rest = Simulated()
     second, _ = tuner(tmp_path / "parts", rest)
     found = second.tune()
-    assert len(rest.calls) == 7 - stop_after
+    assert len(rest.calls) == 8 - stop_after
     assert [sample.point for sample in found[0].samples] == [sample.point for sample in whole[0].samples]
 
 
@@ -97,12 +119,12 @@ def test_half_a_line_at_the_end_costs_that_sample_alone(tmp_path):
     made.tune()
     path = tmp_path / "history.jsonl"
     path.write_bytes(path.read_bytes()[:-20])
-    assert len(History(tmp_path).samples) == 6
+    assert len(History(tmp_path).samples) == 7
     trials = Simulated()
     again, _ = tuner(tmp_path, trials)
     again.tune()
     assert len(trials.calls) == 1
-    assert len(History(tmp_path).samples) == 7
+    assert len(History(tmp_path).samples) == 8
 
 
 def test_a_line_that_is_no_sample_is_named(tmp_path):
@@ -131,7 +153,7 @@ def test_what_is_found_for_one_job_is_in_force_for_the_next(tmp_path):
     first, second = made.tune()
     assert first.jobs == ("a",)
     assert second.jobs == ("b",)
-    for settings, *_ in trials.calls[8:]:
+    for settings, *_ in trials.calls[9:]:
         assert settings["a"] == first.best.point
     assert verifying.winners([first, second]).keys() == {"a", "b"}
     assert second.default.value_s == pytest.approx(2 * bowl_s(trials.default))
@@ -141,15 +163,15 @@ def test_on_packets_the_first_trial_is_thrown_away_and_the_median_of_the_runs_co
     trials = Simulated()
     made, said = tuner(tmp_path, trials, backend="emulation", repeats=3)
     (best,) = made.tune()
-    assert len(trials.calls) == 8
-    assert [sample.role for sample in made.history.samples[:3]] == ["warm-up", "default", "sample"]
+    assert len(trials.calls) == 9
+    assert [sample.role for sample in made.history.samples[:4]] == ["warm-up", "default", "off", "sample"]
     assert best.default.value_s == pytest.approx(1.5 * 1.01 * bowl_s(trials.default))
     assert said[0][0] == "a first try, which does not count"
-    assert len({label for _, label, *_ in trials.calls}) == 8
+    assert len({label for _, label, *_ in trials.calls}) == 9
 
 
 def test_a_trial_without_a_valid_run_is_kept_and_left_out(tmp_path):
-    made, _ = tuner(tmp_path, Simulated(fails=(3,)))
+    made, _ = tuner(tmp_path, Simulated(fails=(4,)))
     (best,) = made.tune()
     assert [sample.value_s is None for sample in best.samples] == [False, True, False, False, False, False]
     assert best.samples[1].why == "every run was invalid"
@@ -158,7 +180,7 @@ def test_a_trial_without_a_valid_run_is_kept_and_left_out(tmp_path):
 
 
 def test_trial_after_trial_without_a_valid_run_ends_it(tmp_path):
-    made, _ = tuner(tmp_path, Simulated(fails=(3, 4, 5)))
+    made, _ = tuner(tmp_path, Simulated(fails=(4, 5, 6)))
     with pytest.raises(RunError, match="3 trials in a row came to nothing, the last because: every run was invalid"):
         made.tune()
     first, _ = tuner(tmp_path / "other", Simulated(fails=(1,)))
@@ -183,13 +205,13 @@ def test_winners_are_verified_in_turns_and_once(tmp_path):
     made, _ = tuner(tmp_path, trials)
     found = made.tune()
     verified = verifying.verify(made, found, 3)
-    runs = trials.calls[7:]
+    runs = trials.calls[8:]
     assert [backend for *_, backend in runs] == ["emulation"] * 6
     assert [not settings for settings, *_ in runs] == [True, False, False, True, True, False]
     assert [each.job for each in verified] == ["a", "b"]
     assert verified[0].speed_up.median == pytest.approx(bowl_s(trials.default) / bowl_s(found[0].best.point))
     assert verifying.verify(made, found, 3) == verified
-    assert len(trials.calls) == 13
+    assert len(trials.calls) == 14
     text = showing.told(made.asked, found, verified)
     assert "speed-up" in text
     assert "in the file, for a:  scheduler: bytescheduler(form=fixed, partition=" in text
@@ -199,7 +221,7 @@ def test_winners_are_verified_in_turns_and_once(tmp_path):
 
 
 def test_a_turn_without_a_valid_run_is_left_out_with_its_neighbour(tmp_path):
-    trials = Simulated(fails=(9,))
+    trials = Simulated(fails=(10,))
     made, _ = tuner(tmp_path, trials)
     verified = verifying.verify(made, made.tune(), 3)
     assert verified[0].speed_up.n == 2
@@ -212,6 +234,7 @@ def test_the_options_are_written_into_the_scheduler():
         "bytescheduler(credit=16 MB, form=fixed, partition=4.19 MB)"
     )
     source = asked().experiment
+    assert with_settings(source, {"a": None})["jobs"][0]["scheduler"] == "fifo"
     changed = with_settings(source, {"b": point})
     assert changed["jobs"][0] == source["jobs"][0]
     assert "4.19 MB" in changed["jobs"][1]["scheduler"]
@@ -225,7 +248,7 @@ def test_the_value_is_the_mean_over_jobs_of_the_median_over_runs():
 
 
 def test_the_path_is_drawn(tmp_path):
-    made, _ = tuner(tmp_path, Simulated(fails=(3,)), targets=(("a",), ("b",)))
+    made, _ = tuner(tmp_path, Simulated(fails=(4,)), targets=(("a",), ("b",)))
     path = showing.draw(tmp_path, made.asked, made.tune())
     assert path.stat().st_size > 10_000
     assert "a by random (simulated)" in path.with_suffix(".svg").read_text()

@@ -46,8 +46,8 @@ def test_it_finds_options_that_are_better_than_the_file_s(echelon, written, tmp_
     assert done.stderr.count("sample ") == 9
     assert (out / "history.png").stat().st_size > 10_000
     samples = History(out).samples
-    assert [sample.role for sample in samples] == ["default"] + ["sample"] * 9
-    assert min(sample.value_s for sample in samples[1:]) < samples[0].value_s
+    assert [sample.role for sample in samples] == ["default", "off"] + ["sample"] * 9
+    assert min(sample.value_s for sample in samples[2:]) < samples[0].value_s
 
 
 def test_the_scheduler_that_it_proposes_takes_as_long_as_it_says(echelon, written, tmp_path):
@@ -70,7 +70,7 @@ def test_the_same_command_goes_on_and_more_samples_are_added(echelon, written, t
     more = echelon("tune", "--resume", out, "--samples", 5)
     assert more.returncode == 0, more.stderr
     assert more.stderr.count("sample ") == 2
-    assert [sample.number for sample in History(out).samples] == [0, 0, 1, 2, 3, 4]
+    assert [sample.number for sample in History(out).samples] == [0, 0, 0, 1, 2, 3, 4]
 
 
 def test_ctrl_c_keeps_what_there_is_and_says_how_to_go_on(echelon, written, tmp_path, monkeypatch):
@@ -87,9 +87,9 @@ def test_ctrl_c_keeps_what_there_is_and_says_how_to_go_on(echelon, written, tmp_
     out = tmp_path / "out"
     done = echelon("tune", written(), "--method", "random", "--samples", 4, "--out", out)
     assert done.returncode == 130
-    assert f"2 samples are kept. Go on with: echelon tune --resume {out}" in done.stderr
+    assert f"1 samples are kept. Go on with: echelon tune --resume {out}" in done.stderr
     assert echelon("tune", "--resume", out).returncode == 0
-    assert len(History(out).samples) == 5
+    assert len(History(out).samples) == 6
 
 
 @pytest.mark.parametrize(
