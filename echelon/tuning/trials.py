@@ -39,9 +39,11 @@ class Found:
 
 OFF = "fifo"
 """The job scheduler of a job whose own is left off: what frameworks do by themselves."""
-ANY_DISTANCE = {"max_unexplained_iteration": 10.0, "max_unexplained_exposed": 10.0}
-"""Limits of an emulated trial. Options are compared by what packets took, and by nothing else. So it does not matter how far
-that is off what the causes explain: where it is, the simulation is what is wrong. All other limits hold."""
+NO_LIMIT = 10.0
+LIMITS = {"max_unexplained_iteration": NO_LIMIT, "max_unexplained_exposed": NO_LIMIT, "max_moved_exposed": NO_LIMIT}
+"""Limits of an emulated trial that are not those of its experiment. Options are compared by the iteration time that packets took.
+So it does not matter how far that is off what the causes explain, nor what became of its parts. All other limits hold, among
+them by how much the machine may move an iteration."""
 _MOST_SAID = 200
 Trials = Callable[[Settings, str, int, Backend], Found]
 """Tries settings: what is in force instead of the file's, a name for what is written, the runs, and on what."""
@@ -69,7 +71,7 @@ def experiment_with(asked: Asked, settings: Settings, repeats: int = 1, backend:
     source.pop("against", None)
     if backend == "emulation":
         emulation = source.get("emulation") or {}
-        source["emulation"] = {**emulation, "limits": {**(emulation.get("limits") or {}), **ANY_DISTANCE}}
+        source["emulation"] = {**emulation, "limits": {**(emulation.get("limits") or {}), **LIMITS}}
     return schema.check({**source, "policies": [asked.policy], "repeats": repeats}, asked.path)
 
 

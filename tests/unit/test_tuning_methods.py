@@ -69,6 +69,20 @@ def test_a_point_without_a_value_is_told_and_another_is_asked(method):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("method", [pytest.param(name, marks=pytest.mark.slow) for name in sorted(HEAVY)])
+def test_where_nothing_could_be_found_out_a_search_does_not_stay(method):
+    search = methods.begin(method, SPACE, samples=12, seed=1)
+    for _ in range(8):
+        point = search.ask()
+        search.tell(point, bowl_s(point))
+    failed = []
+    for _ in range(4):
+        failed.append(search.ask())
+        search.tell(failed[-1], None)
+    assert len(set(failed)) == 4
+    assert max(map(bowl_s, failed)) > bowl_s(failed[0]) * 1.05, "it has left the place that promised most"
+
+
 def test_all_but_the_grid_begin_with_the_same_random_points():
     expected = searched("random", 5, 7)
     for method in ("gp", "tpe"):

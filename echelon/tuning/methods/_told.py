@@ -25,6 +25,12 @@ class Told:
         """The points whose value could be found out."""
         return [(point, value_s) for point, value_s in self.points if value_s is not None]
 
+    @property
+    def learned(self) -> list[tuple[Point, float]]:
+        """The same, and those whose value could not: they count as the worst that was found, so that a search goes elsewhere."""
+        worst_s = max((value_s for _, value_s in self.measured), default=0.0)
+        return [(point, worst_s if value_s is None else value_s) for point, value_s in self.points]
+
     def draw(self, what: str = "") -> random.Random:
         """Chance for the next point."""
         return random.Random(f"{self.seed} {len(self.points)} {what}")

@@ -53,7 +53,7 @@ class GaussianProcessSearch(Told):
         """The point of the largest expected improvement."""
         if len(self.measured) < self.first:
             return self.any_point()
-        values = np.log([value_s for _, value_s in self.measured])
+        values = np.log([value_s for _, value_s in self.learned])
         spread = float(values.std()) or 1.0
         process = self._fitted((values - values.mean()) / spread)
         draw = self.draw("candidates")
@@ -72,7 +72,7 @@ class GaussianProcessSearch(Told):
         process = GaussianProcessRegressor(kernel + noise, n_restarts_optimizer=RESTARTS, random_state=self._whole())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a length at its bound is an answer
-            process.fit([self.space.coordinates(point) for point, _ in self.measured], values)
+            process.fit([self.space.coordinates(point) for point, _ in self.learned], values)
         return process
 
     def _whole(self) -> int:

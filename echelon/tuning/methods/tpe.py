@@ -44,7 +44,7 @@ class ParzenSearch(Told):
         sampler = optuna.samplers.TPESampler(n_startup_trials=0, seed=self.draw("study").randrange(1 << 32))
         study = optuna.create_study(sampler=sampler)
         one = optuna.distributions.FloatDistribution(0, 1)
-        for point, value_s in self.measured:
+        for point, value_s in self.learned:
             across, up = self.space.place(point)
             study.add_trial(
                 optuna.trial.create_trial(
