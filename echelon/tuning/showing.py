@@ -63,7 +63,7 @@ def _path(best: Best) -> str:
                 format_seconds(sample.value_s),
                 format_share(_less(sample, best.default)),
                 *([format_share(sample.unexplained)] if on_packets else []),
-                "better" if better else (sample.why or ""),
+                "better" if better else "" if sample.why is None else "no run counts (above, and in history.jsonl)",
             ]
         )
     head = ["sample", "partition", "credit", "iteration", "to file's", *(["unexplained"] if on_packets else []), ""]

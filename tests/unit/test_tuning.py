@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from echelon.experiment import schema
 from echelon.tuning import showing, verifying
 from echelon.tuning.history import Asked, History, Sample, asked_in, check_same, write_asked
 from echelon.tuning.space import Point, Space
-from echelon.tuning.trials import Found, value_s, with_options, with_settings
+from echelon.tuning.trials import NO_LIMIT, Found, experiment_with, value_s, with_options, with_settings
 from echelon.tuning.tuning import Tuner
 from echelonflow.errors import InputError, RunError
+from results.analysis.limits import Limits
 from tests.unit.test_tuning_methods import bowl_s
 
+EXPERIMENT = """
+name: e
+network: {topology: single-switch, hosts: 2, rate: 100 Mbit/s}
+jobs:
+  - {name: a, paradigm: data-parallel, ranks: 2, layers: 4, forward: 50 ms, backward: 100 ms, parameter: 2 MB, iterations: 3,
+     scheduler: bytescheduler}
+policies: [fair]
+emulation: {limits: {max_moved_iteration: 0.01}}
+"""
 FILE_S_OPTIONS = Point(16_000_000, 64_000_000)
 SPACE = Space((256_000, 32_000_000), (1_000_000, 64_000_000))
 
@@ -175,7 +188,7 @@ def test_a_trial_without_a_valid_run_is_kept_and_left_out(tmp_path):
     (best,) = made.tune()
     assert [sample.value_s is None for sample in best.samples] == [False, True, False, False, False, False]
     assert best.samples[1].why == "every run was invalid"
-    assert "every run was invalid" in showing.told(made.asked, [best], None)
+    assert "no run counts" in showing.told(made.asked, [best], None)
     assert "5/6" in showing.told(made.asked, [best], None)
 
 
@@ -239,6 +252,27 @@ def test_the_options_are_written_into_the_scheduler():
     assert changed["jobs"][0] == source["jobs"][0]
     assert "4.19 MB" in changed["jobs"][1]["scheduler"]
     assert "4.19" not in source["jobs"][1]["scheduler"]
+
+
+def test_on_packets_a_trial_counts_however_far_it_is_off_the_simulation_but_not_if_the_machine_spoilt_it(tmp_path):
+    (tmp_path / "e.yaml").write_text(EXPERIMENT)
+    source = schema.load(tmp_path / "e.yaml").source
+    known = asked(experiment=source, experiment_folder=str(tmp_path), experiment_file="e.yaml")
+    limits = {where: experiment_with(known, {}, backend=where).limits for where in ("fluid", "emulation")}
+    assert limits["fluid"].max_unexplained_iteration == Limits().max_unexplained_iteration
+    assert limits["emulation"].max_unexplained_iteration == NO_LIMIT
+    assert limits["emulation"].max_moved_iteration == 0.01, "as the file says"
+    assert limits["emulation"].max_link_error == Limits().max_link_error
+
+
+def test_what_nothing_explains_of_a_trial_is_shown(tmp_path):
+    trials = Simulated()
+    made, _ = tuner(tmp_path, lambda *args: replace(trials(*args), unexplained=-0.021), backend="emulation")
+    (best,) = made.tune()
+    assert {sample.unexplained for sample in best.samples} == {-0.021}
+    text = showing.told(made.asked, [best], None)
+    assert "-2.1%" in text
+    assert "unexplained: what no measured cause explains" in text
 
 
 def test_the_value_is_the_mean_over_jobs_of_the_median_over_runs():
