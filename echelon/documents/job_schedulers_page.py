@@ -1,8 +1,9 @@
 """Writes docs/job-schedulers.md and its picture: `python -m echelon.documents.job_schedulers_page [FOLDER]`.
 
-FOLDER is where `echelon bench job-schedulers --out FOLDER/figures.json` left its figures and logs. They are kept in
-docs/job-schedulers/, and the page is made of these. Without FOLDER the page is made again of what is kept. No number in it
-is typed by hand; what was run on packets is left out as long as there is no such log.
+FOLDER is where `echelon bench job-schedulers --out FOLDER/figures.json` left its logs, or `echelon tune --out FOLDER` a tuning
+on packets, or `echelon bench tuner --out FOLDER/figures.json` its figures. They are kept in docs/job-schedulers/, and the page is
+made of these. An experiment that was run on packets again takes the place of what was kept of it. Without FOLDER the page is
+made again of what is kept. No number in it is typed by hand; what was never run on packets is left out.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from __future__ import annotations
 import shutil
 import statistics
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from echelon.benchmarks import Figure
+import msgspec
+
 from echelon.benchmarks import _job_scheduler_emulated as on_packets
+from echelon.benchmarks import _job_scheduler_figures as grid
 from echelon.benchmarks import _job_scheduler_matrix as matrix
 from echelon.benchmarks._job_scheduler_cells import (
     ARCHITECTURES,
@@ -41,6 +45,10 @@ from echelon.benchmarks.job_schedulers import CELLS_FILE, EMULATED_FILE, MATRIX_
 from echelon.documents.modules import filled
 from echelon.documents.paradigms_page import figures_in, figures_table
 from echelon.places import DOCS
+from echelon.tuning import showing, verifying
+from echelon.tuning.history import History, asked_in, write_asked
+from echelon.tuning.trials import without_place
+from echelon.tuning.tuning import Best, Tuner
 from echelonflow.errors import InputError
 from echelonflow.files import write_whole
 from echelonflow.tables import markdown_table
@@ -51,6 +59,8 @@ from traffic.workloads.tensors import PARAMETER_SERVER
 KEPT = "job-schedulers"
 """Folder of what was measured, below the documents."""
 FIGURES, NAME = "figures.json", "job-schedulers"
+TUNING, TUNERS = "tuning", "tuners.json"
+"""Where a tuning on packets is kept, and figures of tuners on a surface that was measured on packets."""
 SHOWN = (DDP, P3, TAC, DEAR, BYTESCHEDULER, TUNED)
 """In tables and picture, beside fifo."""
 MOST_WORKERS = WORKERS[-1]
@@ -86,13 +96,16 @@ def page(kept: Path) -> str:
     ideal = [cell for cell in cells if not cell.latency_s]
     parts = [_HEAD, _COMMANDS, _AFTER_COMMANDS, "## Finding", *map(filled, finding(ideal, combinations))]
     parts += [f"![Speed-up over fifo, by bandwidth]({NAME}.png)", filled(_caption()), _MODEL]
-    parts += ["## Against the figures", figures_table(_figures(kept))]
+    made = [*grid.figures(cells), *matrix.figures(combinations), *(on_packets.figures(turns) if turns else ())]
+    parts += ["## Against the figures", figures_table(made)]
     parts += ["## Published claims", filled(_claims_in_words(ideal)), _claims(ideal)]
     parts += ["## By bandwidth", filled(_by_bandwidth_in_words()), _by_bandwidth(ideal)]
     parts += ["## Where it does not help", _WHERE_NOT.format(latency=f"{LATENCY_S * 1e6:.0f}"), _pass_through(cells)]
     parts += ["## Beside network policies", *_matrix(combinations)]
     if turns:
         parts += ["## On packets", *_on_packets(turns)]
+    if asked_in(kept / TUNING) is not None:
+        parts += ["## Tuning on packets", *_tuning(kept)]
     parts += [f"## All settings with {MOST_WORKERS} workers", *_settings(ideal)]
     return "\n\n".join(parts) + "\n"
 
@@ -107,12 +120,15 @@ def finding(cells: Sequence[Cell], combinations: Sequence[matrix.Combination]) -
     medians = {gbit: _median(ratios([cell for cell in sent if cell.gbit == gbit], TUNED, FIFO)) for gbit in GBIT}
     by_gbit = ", ".join(f"{value:.2f} at {gbit:g}" for gbit, value in medians.items())
     gains = spread(ratios(middle, TUNED, FIFO))
-    never = f"Tuned, ByteScheduler is never slower than `fifo` by more than {max(0.0, 1 - min(tuned)):.1%}"
+    off = sum(cell.left_off for cell in sent)
     where = (
         f"Where communication takes 20 to 200 % of computation ({len(middle)} settings), it is {gains} times as fast"
     )
     return [
-        f"{never}, in {len(sent)} settings in which something is sent. It gains {GAIN - 1:.1%} or more in {gained} of them.",
+        (
+            f"Something is sent in {len(sent)} settings. The tuner leaves ByteScheduler off in {off} of them, where nothing that it "
+            f"tried was faster than `fifo`. It gains {GAIN - 1:.1%} or more in {gained}."
+        ),
         f"{where}: median and range. Ideal overlap would be {spread([cell.ideal_speed_up for cell in middle])}.",
         f"The best case is {most.speed_up(TUNED):.2f} times as fast as `fifo`, {_named(most)}. The bound is {most.ideal_speed_up:.2f}.",
         f"Untuned it is slower than `fifo` in {slower} of {len(untuned)} settings, at worst {min(untuned):.2f} times as fast."
@@ -246,6 +262,40 @@ def _on_packets(turns: Sequence[on_packets.Turn]) -> list[str]:
     return ["The file's job scheduler and `fifo` in turns, paired.", markdown_table(head, rows)]
 
 
+def _tuning(kept: Path) -> list[str]:
+    """A tuning whose samples were all taken on packets, as the command shows it; and how tuners fare on such a surface."""
+    found, told = _tuned_on_packets(kept / TUNING)
+    best = found[0].best
+    assert best.value_s is not None  # it is the best of those that have one
+    counted = sum(sample.value_s is not None for sample in found[0].samples)
+    in_words = (
+        f"One tuning on the emulated network alone: {counted} of {len(found[0].samples)} samples count. The best takes "
+        f"{best.value_s:.3f} s, the options of the file {found[0].default.value_s:.3f} s, `fifo` {found[0].off.value_s:.3f} s."
+    )
+    parts = [filled(in_words), f"```text\n{told}\n```", f"![The path of the tuning]({KEPT}/{TUNING}/{showing.PICTURE})"]
+    if (kept / TUNERS).is_file():
+        surface = (
+            "Tuners on a surface of the same experiment, measured on packets in 16 places (`echelon bench tuner --only "
+            "emulated`). Regret is how much longer the best of 15 samples takes than the least of the surface, in the mean over 20 seeds."
+        )
+        parts += [filled(surface), figures_table(figures_in(kept / TUNERS, "tuner"))]
+    return parts
+
+
+def _tuned_on_packets(folder: Path) -> tuple[list[Best], str]:
+    """What a tuning found, and what it said of that: all of it is in its history (InputError where it is not)."""
+    asked, history = asked_in(folder), History(folder)
+
+    def never(*_: object) -> None:
+        raise InputError(f"{folder}: the tuning there is not over; go on with it: echelon tune --resume {folder}")
+
+    assert asked is not None  # it was looked for
+    tuner = Tuner(asked, history, never, lambda *_: None)  # type: ignore[arg-type]
+    found = tuner.tune()
+    turns = len(history.of(0, "check-best"))
+    return found, showing.told(asked, found, verifying.verify(tuner, found, turns) if turns else None)
+
+
 def _settings(cells: Sequence[Cell]) -> list[str]:
     parts = []
     for model in MODELS:
@@ -289,10 +339,6 @@ def panels(cells: Sequence[Cell]) -> list[Panel]:
     return found
 
 
-def _figures(kept: Path) -> list[Figure]:
-    return figures_in(kept / FIGURES, NAME)
-
-
 def _read(kept: Path) -> tuple[list[Cell], list[matrix.Combination], list[on_packets.Turn]]:
     cells = read_cells(kept / CELLS_FILE)
     combinations = list(matrix.LOG.read(kept / MATRIX_FILE))
@@ -303,12 +349,46 @@ def _read(kept: Path) -> tuple[list[Cell], list[matrix.Combination], list[on_pac
 
 
 def keep(measured: Path, kept: Path) -> None:
-    """Keep what the benchmark left in `measured`, all of it or nothing (InputError where something is missing)."""
-    page(measured)  # so that what cannot be shown is not kept
-    kept.mkdir(parents=True, exist_ok=True)
-    for name in (FIGURES, CELLS_FILE, MATRIX_FILE, EMULATED_FILE):
-        if (measured / name).is_file():
-            shutil.copyfile(measured / name, kept / name)
+    """Keep what was left in `measured`, all of it or nothing (InputError where something is missing or malformed)."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made) / KEPT
+        if kept.is_dir():
+            shutil.copytree(kept, folder)
+        folder.mkdir(exist_ok=True)
+        for name in (CELLS_FILE, MATRIX_FILE):
+            if (measured / name).is_file():
+                shutil.copyfile(measured / name, folder / name)
+        _keep_turns(measured / EMULATED_FILE, folder / EMULATED_FILE)
+        _keep_tuning(measured, folder / TUNING)
+        if (measured / FIGURES).is_file() and "tuner" in msgspec.json.decode((measured / FIGURES).read_bytes()):
+            shutil.copyfile(measured / FIGURES, folder / TUNERS)
+        page(folder)  # so that what cannot be shown is not kept
+        shutil.copytree(folder, kept, dirs_exist_ok=True)
+
+
+def _keep_turns(measured: Path, kept: Path) -> None:
+    """Turns on packets; of an experiment that was run again, those alone."""
+    made = list(on_packets.LOG.read(measured))
+    anew = {turn.experiment for turn in made}
+    turns = [*(turn for turn in on_packets.LOG.read(kept) if turn.experiment not in anew), *made]
+    if turns:
+        turns.sort(key=lambda turn: (turn.experiment, turn.turn, turn.which))
+        write_whole(kept, on_packets.LOG.header + b"".join(map(on_packets.LOG.line, turns)))
+
+
+def _keep_tuning(measured: Path, kept: Path) -> None:
+    """A tuning on packets, without the places of the machine that it was made on."""
+    asked = asked_in(measured)
+    if asked is None:
+        return
+    if kept.is_dir():
+        shutil.rmtree(kept)
+    kept.mkdir()
+    write_asked(kept, msgspec.structs.replace(asked, experiment_folder="experiments"))
+    history = History(kept)
+    for sample in History(measured).samples:
+        history.add(msgspec.structs.replace(sample, why=without_place(sample.why)))
+    shutil.copyfile(measured / showing.PICTURE, kept / showing.PICTURE)
 
 
 def main(docs: Path = DOCS, measured: Path | None = None) -> None:

@@ -100,7 +100,7 @@ class TrialsOf:
         for row in rows(root, "iterations"):
             by_run[row["job"]][row["repeat"]].append((int(row["iteration"]), float(row["duration_s"])))
         if set(by_run) < {job.name for job in experiment.jobs}:
-            return Found({}, f"{_cut('; '.join(summary.reasons) or 'no run ended')}; see {root}")
+            return Found({}, f"{_cut('; '.join(summary.reasons) or 'no run ended')}{_SEE}{root}")
         runs_s = {job: tuple(map(_mean_s, runs.values())) for job, runs in by_run.items()}
         return Found(runs_s, unexplained=_unexplained(summary))
 
@@ -110,6 +110,14 @@ def _unexplained(summary: Summary) -> float | None:
     budgets = [result.budget for result in summary.results if result.budget is not None]
     shares = [budget.unexplained_s / budget.explained_s for budget in budgets if budget.explained_s > 0]
     return max(shares, key=abs, default=None)
+
+
+_SEE = "; see "
+
+
+def without_place(why: str | None) -> str | None:
+    """Why a trial came to nothing, without the folder that tells all of it."""
+    return None if why is None else why.partition(_SEE)[0]
 
 
 def _cut(reasons: str) -> str:

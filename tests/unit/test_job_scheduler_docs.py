@@ -11,11 +11,14 @@ from echelon.benchmarks import _job_scheduler_emulated as on_packets
 from echelon.benchmarks import _job_scheduler_matrix as matrix
 from echelon.benchmarks import job_schedulers
 from echelon.benchmarks._job_scheduler_cells import CELLS, all_keys
-from echelon.benchmarks._job_scheduler_figures import figures
 from echelon.documents import job_schedulers_page
 from echelon.places import DOCS
+from echelon.tuning import showing, verifying
+from echelon.tuning.history import History, write_asked
+from echelon.tuning.tuning import Tuner
 from echelonflow.errors import InputError
 from tests.unit.made_up_cells import made_up
+from tests.unit.test_tuning import Simulated, asked
 
 KEPT = DOCS / job_schedulers_page.KEPT
 
@@ -47,8 +50,22 @@ def measured(tmp_path, turns=0):
             for which, iteration_s in (("fifo", 2.5), ("own", 2.0))
         ]
         (folder / "emulated.jsonl").write_bytes(on_packets.LOG.header + b"".join(map(on_packets.LOG.line, made)))
-    told = {"job-schedulers": [msgspec.to_builtins(figure) for figure in figures(cells)]}
-    (folder / "figures.json").write_text(json.dumps(told))
+    return folder
+
+
+def tuned(folder):
+    """A tuning of the mildest kind, simulated and called emulated; and figures of tuners."""
+    folder.mkdir()
+    known = msgspec.structs.replace(
+        asked(), backend="emulation", samples=3, targets=(("a",),), experiment_folder="/x/y"
+    )
+    write_asked(folder, known)
+    made = Tuner(known, History(folder), Simulated(fails=(5,)), lambda *_: None)
+    found = made.tune()
+    verifying.verify(made, found, 2)
+    showing.draw(folder, known, found)
+    figure = {"what": "gp: regret", "measured": "0.5%", "must": "below random", "ok": True}
+    (folder / "figures.json").write_text(json.dumps({"tuner": [figure]}))
     return folder
 
 
@@ -80,7 +97,42 @@ def test_page_and_picture_are_written_and_inputs_kept(tmp_path):
     assert (tmp_path / "docs" / "job-schedulers.md").read_text(encoding="utf-8") == first
 
 
-@pytest.mark.parametrize("name", ["cells.jsonl", "matrix.jsonl", "figures.json"])
+def test_what_was_run_again_takes_the_place_of_what_was_kept_of_it(tmp_path):
+    job_schedulers_page.main(tmp_path / "docs", measured(tmp_path, turns=3))
+    again = tmp_path / "again"
+    again.mkdir()
+    made = [on_packets.Turn(name, 0, "own", "own", 2.0, 2.0, 1.0, 1.0, 1.9) for name in ("vgg", "bert")]
+    (again / "emulated.jsonl").write_bytes(on_packets.LOG.header + b"".join(map(on_packets.LOG.line, made)))
+    job_schedulers_page.main(tmp_path / "docs", again)
+    kept = list(on_packets.LOG.read(tmp_path / "docs" / "job-schedulers" / "emulated.jsonl"))
+    assert [(turn.experiment, turn.turn, turn.which) for turn in kept] == [("bert", 0, "own"), ("vgg", 0, "own")]
+
+
+def test_a_tuning_on_packets_is_shown_and_kept_without_places_of_the_machine(tmp_path):
+    job_schedulers_page.main(tmp_path / "docs", measured(tmp_path))
+    job_schedulers_page.main(tmp_path / "docs", tuned(tmp_path / "tuned"))
+    page = (tmp_path / "docs" / "job-schedulers.md").read_text(encoding="utf-8")
+    assert "One tuning on the emulated network alone: 2 of 3 samples count." in page
+    assert "in the file, for a:  scheduler: bytescheduler(" in page
+    assert "gp: regret" in page
+    assert (tmp_path / "docs" / "job-schedulers" / "tuning" / "history.png").stat().st_size > 1000
+    kept = "".join(path.read_text() for path in (tmp_path / "docs" / "job-schedulers" / "tuning").glob("*.json*"))
+    assert "/x/y" not in kept
+    assert "every run was invalid" in kept
+    assert "/some/where" not in kept
+
+
+def test_a_tuning_that_is_not_over_is_refused(tmp_path):
+    job_schedulers_page.main(tmp_path / "docs", measured(tmp_path))
+    folder = tuned(tmp_path / "tuned")
+    lines = (folder / "history.jsonl").read_bytes().splitlines(keepends=True)
+    (folder / "history.jsonl").write_bytes(b"".join(lines[:4]))
+    with pytest.raises(InputError, match="the tuning there is not over"):
+        job_schedulers_page.main(tmp_path / "docs", folder)
+    assert not (tmp_path / "docs" / "job-schedulers" / "tuning").exists()
+
+
+@pytest.mark.parametrize("name", ["cells.jsonl", "matrix.jsonl"])
 def test_what_is_lacking_is_refused_and_nothing_is_kept(tmp_path, name):
     folder = measured(tmp_path)
     (folder / name).unlink()

@@ -58,7 +58,7 @@ class Simulated:
             raise KeyboardInterrupt
         self.calls.append((dict(settings), label, repeats, backend))
         if len(self.calls) in self.fails:
-            return Found({}, "every run was invalid")
+            return Found({}, "every run was invalid; see /some/where")
         given = {job: settings.get(job, self.default) for job in "ab"}
         plain = {job: self.off_s if point is None else bowl_s(point) for job, point in given.items()}
         times = {job: plain[job] * factor for job, factor in (("a", 1.0), ("b", 2.0))}
@@ -187,7 +187,7 @@ def test_a_trial_without_a_valid_run_is_kept_and_left_out(tmp_path):
     made, _ = tuner(tmp_path, Simulated(fails=(4,)))
     (best,) = made.tune()
     assert [sample.value_s is None for sample in best.samples] == [False, True, False, False, False, False]
-    assert best.samples[1].why == "every run was invalid"
+    assert best.samples[1].why == "every run was invalid; see /some/where"
     assert "no run counts" in showing.told(made.asked, [best], None)
     assert "5/6" in showing.told(made.asked, [best], None)
 
