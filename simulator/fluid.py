@@ -63,20 +63,22 @@ def simulate(
     realism: Realism = EXACT,
     faults: Sequence[Fault] = (),
     measured: Measured | None = None,
+    profiles: Sequence[Job] | None = None,
 ) -> RunRecord:
     """Run all iterations of `jobs` on `network` under `policy`; times in seconds from the run's zero.
 
     Raises InputError if the policy looks ahead where that is not possible. Raises PolicyError if it fails or allocates too much, RunError if the run cannot go on (flows
     in flight, none of them moving, and nothing else to wait for). `on_progress` is told the simulated time.
     `faults` are what is planned to go wrong (`simulator.faults`). `measured` is what a run was found to be late by: the
-    simulation is of that run, as far as the causes in it go.
+    simulation is of that run, as far as the causes in it go. `profiles` are the jobs as they are declared, where somebody
+    profiled them wrongly: the same in all but how long computations take.
     """
     record = RunRecord(policy.name, repeat)
     if _in_columns(jobs, network, policy, realism, faults, measured):
         from simulator.columns import engine  # which loads the compiler
 
         kernels.warm_up()
-        engine.run(jobs, network, policy, record, on_progress)
+        engine.run(jobs, network, policy, record, on_progress, profiles)
         record.counters.update(policy.counters())
         return record
     if policy.promises.plans:
@@ -86,8 +88,9 @@ def simulate(
         )
     realism, is_ahead = with_classes(realism, faults), realism.undecided == "ahead" and not policy.isolated
     source = TrainingJobs(
-        jobs, network, record, realism.late_s, faults, measured, ahead=is_ahead, clocks=policy.promises.reads_clock
-    )
+        jobs, network, record, realism.late_s, faults, measured, profiles,
+        ahead=is_ahead, clocks=policy.promises.reads_clock,
+    )  # fmt: skip
     ahead = DecidedAhead(source, policy, realism.classes_for(policy.enforcer)) if is_ahead else None
     carried_Bps = None if measured is None else measured.carried_Bps
     in_force = FaultsInForce(faults, network, source, carried_Bps) if faults else None

@@ -73,7 +73,8 @@ class TrainingJobs:
     """All iterations of some jobs. Writes what happens into a run record.
 
     Computations end later by an exponential time of mean `late_s`; its draws follow from the record's repeat. Where a run
-    has `measured` what was late, the same steps are late here by as much. Only with `ahead` is it found out which flows
+    has `measured` what was late, the same steps are late here by as much. The scheduler is told `profiles`, if there are
+    any, instead of how long computations take. Only with `ahead` is it found out which flows
     can be released next (`candidates`), and only with `clocks` what the clocks of the jobs say.
     """
 
@@ -85,6 +86,7 @@ class TrainingJobs:
         late_s: float = 0.0,
         faults: Sequence[Fault] = (),
         measured: Measured | None = None,
+        profiles: Sequence[Job] | None = None,
         *,
         ahead: bool = False,
         clocks: bool = False,
@@ -106,7 +108,7 @@ class TrainingJobs:
         self._late_s = late_s
         self._draw = random.Random(record.repeat)
         declared: dict[tuple[str, str], tuple[FlowDeclaration, str, str]] = {}
-        for group in declarations(jobs, ahead=ahead, network=network if clocks else None):
+        for group in declarations(profiles or jobs, ahead=ahead, network=network if clocks else None):
             self._state.declare(group)
             self.candidates.declare(group)
             declared.update({(group.job, flow.flow): (flow, group.group, group.kind) for flow in group.flows})

@@ -14,7 +14,7 @@ import numpy as np
 from echelonflow.model.arrays import Ints
 from echelonflow.scheduling import kernels
 from echelonflow.scheduling.allocation import Allocation
-from echelonflow.scheduling.forms import GIVEN, Form, Key
+from echelonflow.scheduling.forms import CLOCKS, GIVEN, Form, Key
 from echelonflow.scheduling.measures import coflow_due, drawn, intensity, layer
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
@@ -76,8 +76,9 @@ def _given(key: Key, snapshot: Snapshot) -> Ints:
     job = snapshot.groups.job[snapshot.group]
     if key.measure == "intensity":
         return -intensity(snapshot.jobs)[job]
-    if key.measure in {"clock_s", "own_clock_s"}:
-        return coflow_due(snapshot, by_own_pace=key.measure == "own_clock_s")[snapshot.coflow]
+    if key.measure in CLOCKS:
+        by_own_pace, of_own_iteration = key.measure.startswith("own_"), key.measure.endswith("end_clock_s")
+        return coflow_due(snapshot, by_own_pace=by_own_pace, of_own_iteration=of_own_iteration)[snapshot.coflow]
     if key.measure == "layer":
         return layer(snapshot)
     if key.of == "flow":

@@ -14,8 +14,8 @@ import numpy as np
 
 from echelonflow.model.arrays import Bools, Floats, Ints
 from echelonflow.scheduling import kernels
+from echelonflow.scheduling.forms import CLOCKS, Form, Key
 from echelonflow.scheduling.forms import GIVEN as GIVEN_MEASURES
-from echelonflow.scheduling.forms import Form, Key
 from echelonflow.scheduling.trace_kernels.jit import inner, jit
 
 _MEASURES = (
@@ -25,8 +25,8 @@ _MEASURES = (
 (
     ID, GIVEN, RELEASE, DUE, ALONE, WEIGHT, MOST_LEFT, LEFT, FLOWS, BOTTLENECK, DUE_IN, TARDINESS, EXTRA, QUEUE, BSSI,
 ) = range(15)  # fmt: skip
-_GIVEN = ("drawn", "intensity", "clock_s", "own_clock_s", "layer")
-DRAWN, INTENSITY, CLOCK, OWN_CLOCK, LAYER = range(5)
+_GIVEN = ("drawn", "intensity", *CLOCKS, "layer")
+DRAWN, INTENSITY, CLOCK, OWN_CLOCK, END_CLOCK, OWN_END_CLOCK, LAYER = range(7)
 _OF = ("flow", "stage", "coflow", "group", "job")
 FLOW, STAGE, COFLOW, GROUP, JOB = range(5)
 _SERVES = ("greedy", "madd", "queues", "paced")

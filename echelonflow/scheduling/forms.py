@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 Fixed = Literal[
-    "id", "drawn", "release_s", "due_s", "alone_s", "weight", "intensity", "clock_s", "own_clock_s", "layer"
-]
+    "id", "drawn", "release_s", "due_s", "alone_s", "weight", "intensity", "clock_s", "own_clock_s", "end_clock_s",
+    "own_end_clock_s", "layer",
+]  # fmt: skip
 """Measures that follow neither bytes nor time: for a trace of Coflows they are known at release."""
 Moving = Literal["most_left_bytes", "left_bytes", "flows", "bottleneck_s", "due_in_s", "tardiness_s", "extra_s", "queue", "bssi"]  # fmt: skip
 """Measures that change with what is sent, or as flows end."""
@@ -25,7 +26,9 @@ Serve = Literal["greedy", "madd", "queues", "paced"]
 Pull = Literal["equal", "group", "per_group", "per_job"]
 
 FIXED: frozenset[str] = frozenset(Fixed.__args__)  # type: ignore[attr-defined]
-GIVEN: frozenset[str] = frozenset({"drawn", "intensity", "clock_s", "own_clock_s", "layer"})
+CLOCKS = ("clock_s", "own_clock_s", "end_clock_s", "own_end_clock_s")
+"""Moments by the clocks of jobs."""
+GIVEN: frozenset[str] = frozenset({"drawn", "intensity", *CLOCKS, "layer"})
 """Measures that are quicker made in numpy, and handed to compiled loops."""
 READS_SIZES: frozenset[str] = frozenset(
     {"alone_s", "intensity", "most_left_bytes", "left_bytes", "bottleneck_s", "due_in_s", "tardiness_s", "extra_s", "bssi"}
@@ -57,6 +60,8 @@ class Key:
     bssi             the place in Sincronia's order
     clock_s          the latest moment at which a Coflow may end by the clock of its job, at the pace of all jobs together
     own_clock_s      the same at the pace that its job would have alone
+    end_clock_s      the latest moment for the end of the flow's own iteration, at the pace of all jobs together
+    own_end_clock_s  the same at the pace that its job would have alone
     layer            the place of a flow in the order in which its job's computations wait for flows
 
     With `per_weight` a weight of two makes it count half; below zero, twice.

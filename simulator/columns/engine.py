@@ -17,7 +17,7 @@ from echelonflow.records.run_columns import ComputeColumns, ComputeStep, FlowCol
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import decision_loops, kernels
 from echelonflow.scheduling.decision import Decision
-from echelonflow.scheduling.forms import Form
+from echelonflow.scheduling.forms import CLOCKS, Form
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.policies.lookahead import InForce
 from echelonflow.scheduling.snapshot import ClockTable, CoflowTable, GroupTable, JobTable, Snapshot
@@ -35,9 +35,13 @@ def run(
     policy: Policy,
     record: RunRecord,
     on_progress: Callable[[float], None] | None = None,
+    profiles: Sequence[Job] | None = None,
 ) -> None:
-    """All iterations of `jobs`; what happens is written into `record`. Raises what `simulator.engine` does."""
-    asked = asked_of(jobs, network, clocks=policy.promises.reads_clock)
+    """All iterations of `jobs`; what happens is written into `record`. Raises what `simulator.engine` does.
+
+    `profiles` are the jobs as they are declared, if that is not how they are.
+    """
+    asked = asked_of(jobs, network, profiles, clocks=policy.promises.reads_clock)
     tables = room.tables_of(asked.plan, np.array([job.start_s for job in jobs], np.float64))
     if asked.clocks is not None:
         tables.pace_s[t.OWN] = asked.clocks.loads.iteration_s
@@ -161,7 +165,7 @@ class _Simulation:
     def _moved(self, earlier_s: Floats) -> Asked:
         """The same with due times moved."""
         clock = self._asked.plan.clock.copy()
-        clock[t.TAIL_S] += earlier_s
+        clock[[t.TAIL_S, t.TO_END_S]] += earlier_s
         return dataclasses.replace(self._asked, plan=self._asked.plan._replace(clock=clock))
 
     def iteration_ends_s(self) -> list[Floats]:
@@ -215,7 +219,7 @@ class _Simulation:
             tables.last_end_s[job],
             behind,
             self._plan.clock[t.TAIL_S, declared],
-            clocks.to_end_s[declared],
+            self._plan.clock[t.TO_END_S, declared],
             self._plan.clock[t.LAYER, declared].astype(np.int64),
             self._together(clocks),
         )
@@ -254,7 +258,7 @@ class _Simulation:
         )
 
 
-_GIVEN_HERE = frozenset({"clock_s", "own_clock_s", "layer"})
+_GIVEN_HERE = frozenset({*CLOCKS, "layer"})
 """Keys that are made in compiled loops, although they are given elsewhere."""
 
 

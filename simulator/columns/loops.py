@@ -139,15 +139,16 @@ def _given(plan: Plan, tables: Tables, seen: Seen, measures: Ints) -> Ints:
             for row in range(flows):
                 keys[k, row] = int(plan.clock[t.LAYER, ints[t.DECLARED, row]])
             continue
-        pace = t.OWN if measures[k] == decision_loops.OWN_CLOCK else t.SHARED
+        by_own_pace = measures[k] == decision_loops.OWN_CLOCK or measures[k] == decision_loops.OWN_END_CLOCK
+        of_own_iteration = measures[k] == decision_loops.END_CLOCK or measures[k] == decision_loops.OWN_END_CLOCK
+        pace = t.OWN if by_own_pace else t.SHARED
+        way = t.TO_END_S if of_own_iteration else t.TAIL_S
         earliest_s = np.full(tables.counts[t.COFLOWS_SEEN], math.inf)
         for row in range(flows):
             job = ints[t.JOB, row]
             iteration, _ = _place(plan.jobs, job, ints[t.INSTANCE, row])
-            behind = iteration + 1 - tables.last_ended[job]
-            due_s = (
-                tables.last_end_s[job] + behind * tables.pace_s[pace, job] - plan.clock[t.TAIL_S, ints[t.DECLARED, row]]
-            )
+            ahead = iteration - tables.last_ended[job] + (0 if of_own_iteration else 1)
+            due_s = tables.last_end_s[job] + ahead * tables.pace_s[pace, job] - plan.clock[way, ints[t.DECLARED, row]]
             if not math.isfinite(due_s):
                 due_s = seen.flow_floats[2, row]
             coflow = seen.flow_ints[1, row]

@@ -43,8 +43,6 @@ class Asked:
 class Clocks:
     """What the clocks of all jobs say."""
 
-    to_end_s: Floats
-    """By declared flow."""
     loads: JobLoads
     """Of all jobs; those without flows bring nothing to any link."""
 
@@ -65,9 +63,14 @@ class Clocks:
         )
 
 
-def asked_of(jobs: Sequence[Job], network: Network, *, clocks: bool = False) -> Asked:
-    """The plan of `jobs`, whose groups are declared as those of any run; with what their clocks say only if that is asked for."""
-    given = declarations(jobs, ahead=False, network=network if clocks else None)
+def asked_of(
+    jobs: Sequence[Job], network: Network, profiles: Sequence[Job] | None = None, *, clocks: bool = False
+) -> Asked:
+    """The plan of `jobs`, whose groups are declared as those of any run; with what their clocks say only if that is asked for.
+
+    What is declared is that of `profiles`, if there are any: the same jobs with other computations.
+    """
+    given = declarations(profiles or jobs, ahead=False, network=network if clocks else None)
     declared = [(group, flow) for group in given for flow in group.flows]
     capacity_Bps = np.array(network.capacity_Bps, np.float64)
     job_of = {job.name: i for i, job in enumerate(jobs)}
@@ -94,7 +97,7 @@ def asked_of(jobs: Sequence[Job], network: Network, *, clocks: bool = False) -> 
         cells=_matrix(cells.link, cells.size_bytes),
         flows=flows,
         offset_s=offset_s,
-        clock=np.stack([_of_clocks(declared, what) for what in ("lead_s", "rest_s", "tail_s", "layer")]),
+        clock=np.stack([_of_clocks(declared, what) for what in ("lead_s", "rest_s", "tail_s", "to_end_s", "layer")]),
         hops=_matrix(links, cells.of_hop),
     )
     for group in given:
@@ -103,8 +106,8 @@ def asked_of(jobs: Sequence[Job], network: Network, *, clocks: bool = False) -> 
     np.maximum.at(plan.job_floats[1], loads.job, loads.load_s)
     if not clocks:
         return Asked(plan, declared, capacity_Bps, None)
-    known = Clocks(_of_clocks(declared, "to_end_s"), _clocks(given, group_job, plan.jobs[JOB_PLACE, :-1], loads))
-    return Asked(plan, declared, capacity_Bps, known)
+    known = _clocks(given, group_job, plan.jobs[JOB_PLACE, :-1], loads)
+    return Asked(plan, declared, capacity_Bps, Clocks(known))
 
 
 def _of_clocks(declared: Sequence[tuple[Declare, FlowDeclaration]], what: str) -> Floats:

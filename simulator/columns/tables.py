@@ -32,7 +32,7 @@ LOCAL, COMPUTE, FLOW = range(3)
 borrows, and of all together. Where what it has begins."""
 GROUP_JOB, GROUP_FIRST_INDEX, GROUP_FLOWS, GROUP_FIRST_PART, GROUP_FIRST_CELL = range(5)
 WEIGHT, HEAD_OFFSET_S, SPAN_S, ALONE_S = range(4)
-LEAD_S, REST_S, TAIL_S, LAYER = range(4)
+LEAD_S, REST_S, TAIL_S, TO_END_S, LAYER = range(5)
 PART_COFLOW, PART_INDEX, PART_GROUP = range(3)
 """A *part* is what a group has of a Coflow."""
 FLOW_SIZE_BYTES, FLOW_INDEX, FLOW_GROUP, FLOW_PART, FLOW_PATH_START = range(5)
@@ -58,7 +58,7 @@ class Plan(NamedTuple):
     """Declared flows, those of a group side by side."""
     offset_s: Floats
     clock: Floats
-    """Lead, rest, tail and layer of declared flows; of none where the policy does not go by clocks."""
+    """Lead, rest, tail, way to the end and layer of declared flows; of none where the policy does not go by clocks."""
     hops: Ints
     """Links of paths; and which cell of its group each is."""
 

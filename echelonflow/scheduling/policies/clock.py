@@ -30,7 +30,7 @@ from typing import Literal
 
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.fill import dense_rank, serve_in_order, stages_of
-from echelonflow.scheduling.forms import Form, Key
+from echelonflow.scheduling.forms import Fixed, Form, Key
 from echelonflow.scheduling.measures import coflow_due
 from echelonflow.scheduling.snapshot import Snapshot
 
@@ -61,8 +61,14 @@ def allocate(snapshot: Snapshot, *, pace: Pace = "shared", until: Until = "next"
     return Allocation(serve_in_order(snapshot, stages_of(rank)), rank)
 
 
-def form(*, pace: Pace = "shared", until: Until = "next") -> Form | None:
-    """The same as data; none to the end of a flow's own iteration."""
-    if until == "own":
-        return None
-    return Form((Key("clock_s" if pace == "shared" else "own_clock_s", "coflow"), Key("id", "coflow")), "madd")
+def form(*, pace: Pace = "shared", until: Until = "next") -> Form:
+    """The same as data."""
+    return Form((Key(_MEASURES[pace, until], "coflow"), Key("id", "coflow")), "madd")
+
+
+_MEASURES: dict[tuple[Pace, Until], Fixed] = {
+    ("shared", "next"): "clock_s",
+    ("alone", "next"): "own_clock_s",
+    ("shared", "own"): "end_clock_s",
+    ("alone", "own"): "own_end_clock_s",
+}

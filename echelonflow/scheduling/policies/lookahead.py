@@ -35,6 +35,7 @@ PLANS = True
 
 CANDIDATES = (
     "clock",
+    "clock(until=own)",
     "clock(pace=alone)",
     "coflow(grouping=collective)",
     "coflow(grouping=collective,order=job)",
@@ -106,7 +107,8 @@ class InForce:
         if snapshot.clock is None or not len(self.template):
             return snapshot
         earlier_s = self.of(snapshot.flow_id & ~_ITERATIONS)
-        clock = dataclasses.replace(snapshot.clock, tail_s=snapshot.clock.tail_s + earlier_s)
+        now = snapshot.clock
+        clock = dataclasses.replace(now, tail_s=now.tail_s + earlier_s, to_end_s=now.to_end_s + earlier_s)
         return dataclasses.replace(snapshot, clock=clock)
 
 

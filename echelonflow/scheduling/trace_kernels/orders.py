@@ -13,7 +13,7 @@ import numpy as np
 
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.scheduling.fill import QUANTUM_S, dense_rank, quantised
-from echelonflow.scheduling.forms import Form, Key
+from echelonflow.scheduling.forms import CLOCKS, Form, Key
 from echelonflow.scheduling.measures import drawn
 from echelonflow.scheduling.trace_kernels import TraceFlows
 from echelonflow.scheduling.urgency import weighted
@@ -98,7 +98,7 @@ def order_of(form: Form, trace: TraceFlows) -> Order | None:
 
 def fixed_of_coflow(key: Key, trace: TraceFlows) -> Ints:
     """What a fixed key is for each Coflow."""
-    if key.measure in {"release_s", "due_s", "clock_s", "own_clock_s"}:  # nobody declared a clock
+    if key.measure in {"release_s", "due_s", *CLOCKS}:  # nobody declared a clock
         return quantised(trace.arrival_s)
     if key.measure == "id":
         return trace.coflow_id
