@@ -17,7 +17,7 @@ Intervals are 95 % (Student's t over cases, of logarithms of ratios). A star mar
 all in the same table (Holm). Iteration time is the mean over jobs of the mean over a job's iterations. *Above bound* is the
 distance from a lower bound that no scheduler can beat, which includes what the bound itself lacks. Coflow is SEBF order
 with MADD rates, with each collective or micro-batch a Coflow (`collective`), or with a whole EchelonFlow as one (`group`).
-Two policies bear EchelonFlow's name: `order=tardiness` is the paper's own order, to the letter; `order=job` is what the
+Two policies bear EchelonFlow's name: `order=tardiness` is the paper's own order, to the letter; `order=due` is what the
 policy does if nothing is said."""
 
 STEADY = """\
@@ -43,6 +43,16 @@ Beside parameter servers, layers of the next iteration wait for their own pulls 
 FABRICS = """\
 A leaf-spine of 8 hosts per leaf, two-to-one oversubscribed, with a job for every four hosts; ranks are anywhere. Mean iteration
 time over fair sharing with its interval, and the slowdown of the job that is slowed down most, the mean over cases."""
+
+SENSITIVITY = """\
+Mixed jobs of their own, each policy as it is meant to be and with one thing at a time that is not. *Classes*: its order is
+folded into so many traffic classes as the controller does it. There is strict priority between them, and fair shares within;
+flows that would find no class are held back at their senders. *Latency*: a decision is in
+force so much later, as a share of the mean iteration time that the jobs can keep up together. A flow that no decision
+has reached takes what all others leave. *Profile error*: each computation is declared longer or
+shorter by up to so much, and arrangements and clocks follow from that. *Jitter*: each computation ends late by an
+exponential time, whose mean is so much of the mean computation. Fair sharing decides nothing and reads no profile, so only
+jitter makes another basis of it. `exact` is without any of it."""
 
 ABLATIONS = """\
 `clock(pace=alone)`: every job is to go as fast as if it were alone. `clock(until=own)`: no path is followed into the next iteration.

@@ -28,6 +28,7 @@ from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import policies
 from echelonflow.scheduling.steady import JobLoads
 from simulator.fluid import simulate
+from simulator.realism import EXACT, Realism
 
 WARM_UP = 2
 """Iterations of each job that do not count."""
@@ -100,8 +101,8 @@ class Steady:
     """Iterations that count of the job that has fewest."""
 
 
-def measure(case: Case, policy: str) -> Steady:
-    """The jobs of `case` under `policy`, in steady state.
+def measure(case: Case, policy: str, realism: Realism = EXACT, profiles: Sequence[Job] | None = None) -> Steady:
+    """The jobs of `case` under `policy`, in steady state; `profiles` are the same jobs as they are declared.
 
     The window is made longer until `FEWEST` iterations of every job count, or one starves.
     """
@@ -113,8 +114,12 @@ def measure(case: Case, policy: str) -> Steady:
             dataclasses.replace(job, iterations=WARM_UP + math.ceil(lasts_s / own_s))
             for job, own_s in zip(case.jobs, together_s.tolist(), strict=True)
         ]
+        declared = profiles and [
+            dataclasses.replace(profile, iterations=job.iterations) for profile, job in zip(profiles, jobs, strict=True)
+        ]
         with contextlib.closing(policies.load(policy)) as loaded:
-            ends = ends_by_job_s(simulate(jobs, case.network, loaded), jobs)
+            record = simulate(jobs, case.network, loaded, realism=realism, profiles=declared)
+        ends = ends_by_job_s(record, jobs)
         counted, end_s = while_all_run(ends), min(each[-1] for each in ends)
         fewest = max(min(map(len, counted)) - 1, 0)
         if fewest >= FEWEST:

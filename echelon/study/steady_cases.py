@@ -20,7 +20,8 @@ from echelon.study import steady
 from echelon.study.contenders import COLLECTIVE, FAIR, GROUP, LITERAL, default_form
 from echelon.study.section import Scores, Section, count
 
-MIXED = "steady state, mixed"
+MIXED = "steady state, mixed jobs"
+"""Drawn anew when `lookahead` got another candidate: what it was changed by is not what it is judged by."""
 PARTS = "steady state, parts of lookahead"
 AALO = "aalo, scaled"
 """Aalo whose first queue holds a tenth of the bytes of the case's median Coflow; its own 10 MB are FIFO here."""
@@ -32,8 +33,8 @@ BOUND, ALONE = "bound", "alone"
 """Names under which a case's scores hold no policy's: iteration times of least sum, and those of each job alone."""
 LOADS = (0.3, 0.6, 1.0, 1.5, 2.0)
 """What jobs ask of the busiest link at the pace that each has alone, over what it has."""
-HOSTS = (16, 64)
-"""Hosts of fabrics; there is a job for every four."""
+HOSTS = {16: 20, 64: 20, 256: 20, 512: 4}
+"""Hosts of fabrics, and how many cases there are of each: one of the largest takes four minutes. There is a job for every four hosts."""
 CLOSE = 1e-3
 """Relative: a load this close to what is wanted is that."""
 
@@ -76,10 +77,13 @@ def sections(scale: float) -> Iterator[Section]:
     for load in LOADS:
         name = at_load(load)
         yield Section(name, count(20, scale), Drawer(name, load=load), measure)
-    for hosts in HOSTS:
+    for hosts, cases in HOSTS.items():
         name = on_fabric(hosts)
         yield Section(
-            name, count(20, scale), Drawer(name, jobs=hosts // 4, topology=f"{random_jobs.FABRIC}{hosts}"), measure_few
+            name,
+            count(cases, scale),
+            Drawer(name, jobs=hosts // 4, topology=f"{random_jobs.FABRIC}{hosts}"),
+            measure_few,
         )
 
 

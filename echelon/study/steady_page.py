@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from echelon.cases.random_jobs import PATTERNS
-from echelon.study import arrivals, compare, prose, steady, steady_cases
+from echelon.study import arrivals, compare, prose, sensitivity, steady, steady_cases
 from echelon.study.contenders import COLLECTIVE, FAIR, LITERAL, default_form
 from echelon.study.section import Schedule, Scores
 from echelon.study.steady_cases import ALONE, BOUND, CLOCK, CLOCK_ALONE, CLOCK_OWN, LOOKAHEAD, LOOKAHEAD_PARTS
@@ -34,6 +34,7 @@ def parts(cases: Cases, pictures: Path) -> list[str]:
         "### By load\n\n" + prose.LOADS + "\n\n" + _loads(by_load, pictures),
         "### By pattern\n\n" + prose.STEADY_PATTERNS + "\n\n" + _patterns(by_pattern),
         "### On larger networks\n\n" + prose.FABRICS + "\n\n" + _fabrics(cases),
+        "### What a real system takes away\n\n" + prose.SENSITIVITY + "\n\n" + _sensitivity(cases[sensitivity.NAME]),
         "### What the parts of `clock` and `lookahead` bring\n\n"
         + prose.ABLATIONS
         + "\n\n"
@@ -217,6 +218,18 @@ def _fabrics(cases: Cases) -> str:
     ]
     rows.append(("what the bound leaves", *(_text_of_bound(each) for each in found.values())))
     return markdown_table(("iteration / fair, worst slowdown", *(f"{hosts} hosts" for hosts in found)), rows)
+
+
+def _sensitivity(cases: Sequence[Scores]) -> str:
+    """Mean iteration time over fair sharing at every level."""
+    found = summaries(cases)
+    names = sensitivity.policies_compared()
+    rows = []
+    for level in sensitivity.levels():
+        basis = sensitivity.key(FAIR, level if level.is_felt_by_fair else sensitivity.levels()[0])
+        cells = [_against(found, sensitivity.key(name, level), basis) for name in names]
+        rows.append((str(level), *cells))
+    return markdown_table(("iteration / fair", *(f"`{name}`" for name in names)), rows)
 
 
 def _arrivals(cases: Cases) -> str:

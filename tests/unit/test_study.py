@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 
@@ -17,6 +18,7 @@ from echelon.study import (
     contenders,
     document,
     flow_orders,
+    sensitivity,
     steady_cases,
     store,
 )
@@ -163,6 +165,8 @@ def measured():
             if section.name.startswith("steady state"):
                 names = [*steady_cases.policies_compared(), *steady_cases.policies_on_fabrics()]
                 names += [steady_cases.LOOKAHEAD, *steady_cases.LOOKAHEAD_PARTS]
+                at_levels = itertools.product((contenders.FAIR, *sensitivity.policies_compared()), sensitivity.levels())
+                names += itertools.starmap(sensitivity.key, at_levels)
                 scores = made_up_times(names) | {"bound": [1.0, 1.5]}
                 found[section.name, number] = store.Measured(section.name, number, "made up", "code", scores)
                 continue
@@ -203,6 +207,7 @@ def test_the_document_says_what_was_measured(tmp_path, measured):
     assert f"against Coflow `collective` {2 * 19} / 0 / 0 times" in text
     assert "is 100.0% above the lower bound" in text
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
+    assert ["profile error 50.0%", *["1.000 [1.000, 1.000]"] * 2, "0.500 [0.500, 0.500]"] in rows
     assert ["orders of one job", "4", "100.0%", "0.0%", "0.0%", "2 of 2", "0.0%"] in rows
     assert "Least tardy: tardiness 1000.0, mean iteration 1500.0" in text
     assert "iterations are 50.0% longer" in text

@@ -7,9 +7,12 @@ import random
 import pytest
 
 from echelon.cases.random_jobs import Case
-from echelon.study import arrivals, steady, steady_cases
+from echelon.study import arrivals, sensitivity, steady, steady_cases
 from echelonflow.model import topologies
-from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
+from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer, derived_offsets
+from echelonflow.scheduling import policies
+from simulator import fluid
+from simulator.fluid import simulate
 
 NETWORK = topologies.build("single-switch", {"hosts": 2, "rate_bps": 8e6})
 SECOND = round(NETWORK.capacity_Bps[0])
@@ -99,3 +102,50 @@ def test_scores_hold_every_policy_the_bound_and_each_job_alone():
         assert len(times_s) == 2
         if fewest >= steady.FEWEST:
             assert sum(times_s) >= sum(scores["bound"]) * 0.97, name
+
+
+def test_wrong_profiles_are_what_is_declared_and_not_what_happens():
+    drawn = steady_cases.Drawer("here", ("1f1b",), 2)(0)
+    level = sensitivity.Level(sensitivity.WRONG, 0.5)
+    declared = sensitivity.profiles_of(level, drawn)
+    assert declared == sensitivity.profiles_of(level, drawn)
+    for job_, profile in zip(drawn.jobs, declared, strict=True):
+        errors = [b.duration_s / a.duration_s - 1 for a, b in zip(job_.dag.computes, profile.dag.computes, strict=True)]
+        assert 0.1 < max(map(abs, errors)) <= 0.5
+        assert profile.dag.offset_s == pytest.approx(derived_offsets(profile.dag))
+        assert profile.dag.transfers == job_.dag.transfers
+    told, right = (
+        simulate(drawn.jobs, drawn.network, policies.load("clock"), profiles=profiles) for profiles in (declared, None)
+    )
+    lasts_s = {(c.job, c.step): c.finish_s - c.start_s for c in right.computes}
+    assert {(c.job, c.step): c.finish_s - c.start_s for c in told.computes} == pytest.approx(lasts_s)
+    assert [f.finish_s for f in told.flows] != [f.finish_s for f in right.flows]
+    fair = [simulate(drawn.jobs, drawn.network, policies.load("fair"), profiles=p) for p in (declared, None)]
+    assert [f.finish_s for f in fair[0].flows] == [f.finish_s for f in fair[1].flows]
+
+
+def test_compiled_loops_are_told_the_same_profiles(monkeypatch):
+    drawn = steady_cases.Drawer("here", ("fsdp",), 2)(1)
+    declared = sensitivity.profiles_of(sensitivity.Level(sensitivity.WRONG, 0.5), drawn)
+    ends = []
+    for in_columns in (True, False):
+        monkeypatch.setattr(fluid, "_in_columns", lambda *_, here=in_columns: here)
+        found = simulate(drawn.jobs, drawn.network, policies.load("clock"), profiles=declared)
+        ends.append(sorted((f.job, f.flow, f.iteration, f.finish_s) for f in found.flows))
+    assert ends[0] == ends[1]
+
+
+def test_scores_hold_every_level_and_fair_where_it_feels_it(monkeypatch):
+    monkeypatch.setattr(sensitivity, "CLASSES", (1,))
+    monkeypatch.setattr(sensitivity, "LATENCIES", (0.05,))
+    monkeypatch.setattr(sensitivity, "ERRORS", (0.5,))
+    monkeypatch.setattr(sensitivity, "JITTERS", (0.2,))
+    scores = sensitivity.measure(case(job("a", 1.0, 2.0), job("b", 0.5, 1.0)))
+    names = sensitivity.policies_compared()
+    levels = ("", " | classes 1", " | latency 5.0%", " | profile error 50.0%", " | jitter 20.0%")
+    assert set(scores) == {name + level for name in names for level in levels} | {
+        "fair", "fair | jitter 20.0%", "bound", "alone"
+    }  # fmt: skip
+    assert scores["fair | jitter 20.0%"][:2] != scores["fair"][:2], "computations end late"
+    one_class = scores["clock | classes 1"][:2]
+    assert one_class == pytest.approx(scores["clock"][:2], rel=1e-3), "what waits is held back, so one class will do here"
