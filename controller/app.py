@@ -23,6 +23,7 @@ from controller.coordinator import Coordinator
 from controller.framework import Framework, SwitchHandle
 from controller.gate import OWN_USER, Gate
 from controller.instructions import (
+    AskPlanner,
     AskPolicy,
     CloseLog,
     ClosePolicy,
@@ -30,10 +31,12 @@ from controller.instructions import (
     Instruction,
     LogDecision,
     OpenLog,
+    PreparePlanner,
     Question,
     ResetSwitch,
     SendTo,
 )
+from controller.planner_process import PlannerError, PlannerProcess
 from controller.run_logs import RunLogs
 from controller.stranger_log import log as strangers
 from echelonflow.errors import EchelonError, InputError
@@ -62,6 +65,8 @@ class Shell:
     guard: Guard = unbounded
     gate: Gate = OWN_USER
     confirm_rules: bool = False
+    planner: PlannerProcess | None = None
+    """Who looks ahead, in the background; None: nobody."""
     clients: Clients = field(init=False)
     _switches: dict[str, SwitchHandle] = field(default_factory=dict)
     _barriers: dict[tuple[int, int], str] = field(default_factory=dict)
@@ -70,6 +75,9 @@ class Shell:
     """The same of barriers that follow rules of a run, to what writes down when they were confirmed."""
     _logs: RunLogs | None = None
     _deciding: bool = False
+    _to_plan: AskPlanner | None = None
+    """The latest question to the planner, until that has answered it."""
+    _planning: bool = False
     _alarm: Any = None
     _spare: Any = None
     """What will use spare time."""
@@ -208,6 +216,33 @@ class Shell:
             log.warning("%s", answer.reason)
         self.handle(answer, follows=not question.policy.isolated and isinstance(answer, events.PolicyAnswered))
 
+    def _ask_planner(self, asked: AskPlanner | PreparePlanner) -> None:
+        """Have the planner look ahead; where it is busy with an earlier question, as soon as it is free."""
+        if self.planner is None:
+            return
+        if isinstance(asked, PreparePlanner):
+            self._to_plan = None
+            self.planner.prepare()
+            return
+        self._to_plan = asked
+        if not self._planning:
+            self._planning = True
+            self.framework.spawn(self._plan, self.planner)
+
+    def _plan(self, planner: PlannerProcess) -> None:
+        try:
+            while (asked := self._to_plan) is not None:
+                made = planner.ask(asked.asked, asked.jobs, asked.network)
+                if asked is self._to_plan:  # what was found to an earlier question is dropped
+                    self._to_plan = None
+                    self.handle(events.Planned(made))
+        except PlannerError as error:
+            self._to_plan = None
+            log.warning("%s; the order in force stays so for the rest of this run", error)
+            self.handle(events.PlannerFailed(shortened(str(error))))
+        finally:
+            self._planning = False
+
     def enact(self, instructions: Sequence[Instruction]) -> None:
         """Carry out what the coordinator asks for, in order."""
         for instruction in instructions:
@@ -218,6 +253,8 @@ class Shell:
                     self.framework.spawn(self._ask, instruction.question)
                 else:
                     self._ask(instruction.question)
+            elif isinstance(instruction, AskPlanner | PreparePlanner):
+                self._ask_planner(instruction)
             elif isinstance(instruction, ClosePolicy):
                 instruction.policy.close()
             elif isinstance(instruction, InstallRules):

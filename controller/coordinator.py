@@ -41,16 +41,19 @@ from controller.instructions import (
     Instruction,
     LogDecision,
     OpenLog,
+    PreparePlanner,
     ResetSwitch,
     SendTo,
 )
 from controller.metrics import Counters
 from controller.peers import Peers
+from controller.planning import Planning
 from controller.run import OfFlows, Run
 from controller.session import Session, check_enforcer
 from echelonflow.errors import InputError, RunError
 from echelonflow.records import events
 from echelonflow.scheduling import policies
+from echelonflow.scheduling.planning import PlanMade
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.wire.messages import (
@@ -122,6 +125,10 @@ class Coordinator:
                 return self._answered(event)
             case events.PolicyFailed(question, reason):
                 return self._policy_failed(question, reason)
+            case events.Planned(made):
+                return self._planned(made, now_s)
+            case events.PlannerFailed():
+                return [] if self._run is None else self._run.planning.give_up()
             case events.LineRefused(client, reason):
                 return self._refuse(client, reason)
             case events.ClientGone(client):
@@ -267,7 +274,7 @@ class Coordinator:
             begin.run, begin.agents, policy, begin.enforcer, zero_s=begin.zero_s, decisions=begin.decisions
         )
         self._run = self._new_run(session)
-        begun = [OpenLog(begin.decisions_path, preamble), *self._tell("begun", begin.run)]
+        begun = [OpenLog(begin.decisions_path, preamble), *_prepared(policy), *self._tell("begun", begin.run)]
         return [*dropped, *begun, *self._go_on(self._peers.on_hosts()), *self._start_if_ready(now_s)]
 
     def _new_run(self, session: Session) -> Run:
@@ -275,7 +282,7 @@ class Coordinator:
         books = FlowBooks(
             self.fabric, peers.connected, self._clock, self._number, peers.on_hosts, from_the_start=from_the_start
         )
-        return Run(session, books, DecisionCycle(books, self._clock, self._number))
+        return Run(session, books, DecisionCycle(books, self._clock, self._number), Planning(books, self._number))
 
     def _ready(self, session: Session, client: int, now_s: float) -> list[Instruction]:
         session.note_ready(client)
@@ -342,8 +349,19 @@ class Coordinator:
         run = self._run
         if run is None or not self.due(now_s):
             return []
-        question = run.decisions.ask(run.session.policy, run.session.since_zero_s(now_s))
-        return [] if question is None else [AskPolicy(question)]
+        session, since_zero_s = run.session, run.session.since_zero_s(now_s)
+        run.planning.follow(session.policy)
+        question = run.decisions.ask(session.policy, since_zero_s)
+        asked = [] if question is None else [AskPolicy(question)]
+        return [*asked, *run.planning.ask(session.enforcer, since_zero_s)]
+
+    def _planned(self, made: PlanMade, now_s: float) -> list[Instruction]:
+        """Put in force what the planner found, and decide by it on the flows that there are."""
+        run = self._run
+        if run is None or not run.planning.adopt(made, run.session.since_zero_s(now_s)):
+            return []
+        self.counters.plans += 1
+        return run.decisions.ask_again("plan")
 
     def _decide_ahead(self, now_s: float) -> list[Instruction]:
         """Use spare time, unless there is none."""
@@ -395,7 +413,6 @@ class Coordinator:
         return run.decisions.trial(run.session.since_zero_s(now_s))
 
     def _to_enforce(self, text: str, loaded: Policy | None) -> Policy:
-        policies.check_can_be_enforced(text)
         return loaded or self._load_policy(text)
 
     def _swap(self, text: str, enforcer: str | None, loaded: Policy | None) -> list[Instruction]:
@@ -405,7 +422,8 @@ class Coordinator:
         unused = run.session.swap(policy, enforcer or policy.enforcer)
         taken_back = run.decisions.ask_again("policy")
         self.counters.swaps += 1
-        return [*taken_back, *self._close(unused), *self._tell("policy", f"swapped to {policy.name}")]
+        said = self._tell("policy", f"swapped to {policy.name}")
+        return [*taken_back, *self._close(unused), *_prepared(policy), *said]
 
     def _swappable(self) -> Run:
         if self._run is None or self._run.session.failed:
@@ -468,3 +486,8 @@ class Coordinator:
 
     def _tell(self, what: str, detail: str = "") -> list[Instruction]:
         return self._peers.tell_runner(what, detail)
+
+
+def _prepared(policy: Policy) -> list[Instruction]:
+    """Where somebody has to look ahead for a policy, that is to be possible soon."""
+    return [PreparePlanner()] if policy.promises.plans else []

@@ -6,7 +6,7 @@ is in `controller.decision_cycle`; who takes part, and which policy is in force,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 from controller.ahead_books import AheadBooks
@@ -19,9 +19,20 @@ from controller.rule_book import RuleBook
 from controller.told_again import ToldAgain
 from echelonflow.errors import InputError
 from echelonflow.model.flow_key import FlowKey
+from echelonflow.scheduling.flow_windows import FlowWindows
 from echelonflow.scheduling.state import SchedulerState
 from echelonflow.wire.classes import DATA_CLASSES, dscp_of_class
-from echelonflow.wire.messages import Decide, Declare, Finish, FinishAgain, Progress, Release, ReleaseAgain, Setting
+from echelonflow.wire.messages import (
+    Decide,
+    Declare,
+    Finish,
+    FinishAgain,
+    JobGraph,
+    Progress,
+    Release,
+    ReleaseAgain,
+    Setting,
+)
 from echelonflow.wire.rest import FlowStatus, GroupStatus
 
 MOST_IN_FLIGHT = 200_000
@@ -56,6 +67,10 @@ class FlowBooks:
         """Of each flow the last iteration that finished: one number, however long the run stands."""
         self.rules = RuleBook(fabric, connected, self.state.declaration)
         self.ahead = AheadBooks(self.state, senders, number, clock, from_the_start=from_the_start)
+        self.windows = FlowWindows()
+        """Where jobs are that told their graphs."""
+        self._told_by: dict[str, int] = {}
+        """Who told a job's graph."""
         self._again = ToldAgain()
         self._pending = Pending()
 
@@ -73,6 +88,11 @@ class FlowBooks:
         self.state.declare(group)
         self.ahead.candidates.declare(group)
         self._declarations.add(group, client)
+
+    def tell_graph(self, graph: JobGraph, client: int = 0) -> None:
+        """A job says what its steps wait for; the same again changes nothing."""
+        if self.windows.tell(graph):
+            self._told_by[graph.job] = client
 
     def release(self, message: Release, client: int, host: str, release_s: float, now_s: float) -> None:
         """A flow's data is ready on its source host since `release_s`; `client` will be told how to send it."""
@@ -93,7 +113,9 @@ class FlowBooks:
                 f"release of flow {flow!r}: {MOST_IN_FLIGHT:,} flows are in flight, as many as there may be"
             )
         self.state.release(key, release_s)
-        told = self.ahead.release(key, client, self.state.declaration(job, flow).index)
+        index = self.state.declaration(job, flow).index
+        self.windows.release(job, iteration, index, release_s)
+        told = self.ahead.release(key, client, index)
         self.flows[key] = released(client, now_s, told, by)
         self._note("release", key)
 
@@ -126,6 +148,7 @@ class FlowBooks:
         del self.flows[key]
         self.ahead.end(key)
         job, iteration, flow = key
+        self.windows.finish(job, iteration, self.state.declaration(job, flow).index, finish_s)
         self.last_finished[job, flow] = max(self.last_finished.get((job, flow), -1), iteration)
         self._note("finish", key)
 
@@ -215,6 +238,8 @@ class FlowBooks:
 
     def withdraw(self, client: int) -> list[Instruction]:
         """Forget the jobs that a client declared: it has gone. Takes back their rules."""
+        undeclared = [job for job, by in self._told_by.items() if by == client and job not in self._declarations.jobs]
+        self._forget_graphs(undeclared)
         return self.withdraw_jobs(self._declarations.leave(client))
 
     def is_withdrawn(self, job: str) -> bool:
@@ -229,6 +254,7 @@ class FlowBooks:
         instructions = self.rules.take_back(jobs)
         for job in jobs:
             self.state.withdraw(job)
+        self._forget_graphs(jobs)
         self.flows = {key: flow for key, flow in self.flows.items() if key[0] not in jobs}
         self.last_finished = {flow: last for flow, last in self.last_finished.items() if flow[0] not in jobs}
         self._declarations.forget(jobs)
@@ -236,6 +262,11 @@ class FlowBooks:
         self.ahead.withdraw(jobs)
         self.note(f"withdraw {', '.join(sorted(jobs))}")
         return list(instructions)
+
+    def _forget_graphs(self, jobs: Iterable[str]) -> None:
+        for job in jobs:
+            self.windows.withdraw(job)
+            self._told_by.pop(job, None)
 
     # Words
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from controller.rules import Rule
 from echelonflow.model.flow_key import FlowKey
+from echelonflow.model.network import Network
 from echelonflow.records.events import Handled
 from echelonflow.records.run_record import DecisionRecord
+from echelonflow.scheduling.planning import AskPlan, KnowJob
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.wire.messages import Message
@@ -112,4 +114,32 @@ class CloseLog:
     """Flush and close both logs."""
 
 
-Instruction = SendTo | ResetSwitch | InstallRules | AskPolicy | ClosePolicy | OpenLog | LogDecision | CloseLog
+@dataclass(frozen=True, slots=True)
+class PreparePlanner:
+    """There will be questions to the planner: have it ready."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AskPlanner:
+    """Ask the planner, in the background, and report what it finds (`Planned`, or `PlannerFailed`).
+
+    The latest question counts: what is found to an earlier one is dropped. `jobs` are those that it asks about.
+    """
+
+    asked: AskPlan
+    jobs: tuple[KnowJob, ...]
+    network: Network
+
+
+Instruction = (
+    SendTo
+    | ResetSwitch
+    | InstallRules
+    | AskPolicy
+    | ClosePolicy
+    | OpenLog
+    | LogDecision
+    | CloseLog
+    | PreparePlanner
+    | AskPlanner
+)

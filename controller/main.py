@@ -23,6 +23,7 @@ from controller.fabric import Fabric, KnownFabric
 from controller.framework import Framework, quiet_framework_logs
 from controller.launch import FRAMEWORKS
 from controller.learning import read_hosts, unknown_fabric
+from controller.planner_process import PlannerProcess
 from controller.rest import Rest
 from controller.warm_up import warm_up
 from echelonflow.errors import EchelonError, InputError
@@ -83,7 +84,8 @@ def _serve(
     awake, woken = socket.socketpair()
     _stop_on_signals(woken)
     load = functools.partial(policies.load, wait=framework.wait)
-    shell = Shell(framework, coordinator, load, deadline, open_doors.gate, confirm_rules)
+    planner = PlannerProcess(framework.wait)
+    shell = Shell(framework, coordinator, load, deadline, open_doors.gate, confirm_rules, planner)
     framework.serve_switches(open_doors.switches, shell, open_doors.gate.uids, open_doors.tls)
     warm_up(coordinator.network)
     application = Rest(coordinator, shell.order, load, deadline, framework.time_limit)
@@ -106,6 +108,7 @@ def _serve(
     )
     awake.recv(1)
     log.info("told to end")
+    planner.close()
     shell.close()
 
 

@@ -28,6 +28,7 @@ class Counters:
     swaps: int = 0
     swaps_refused: int = 0
     fallbacks: int = 0
+    plans: int = 0
     decisions: int = 0
     decision_s: float = 0.0
     decisions_ahead: int = 0
@@ -81,6 +82,7 @@ def exposition(counters: Counters, status: Status) -> str:
     )
     metric("corrected_total", "counter", "Flows decided ahead, and differently at release.", ("", counters.corrected))
     metric("policy_swaps_total", "counter", "Policies swapped in while running.", ("", counters.swaps))
+    metric("plans_total", "counter", "Plans of a policy that looks ahead that were put in force.", ("", counters.plans))
     metric("policy_swaps_refused_total", "counter", "Policies that were not swapped in.", ("", counters.swaps_refused))
     metric("policy_fallbacks_total", "counter", "Policies that failed and gave way.", ("", counters.fallbacks))
     requests = [(_labels(code=str(code)), count) for code, count in sorted(counters.requests.items())]

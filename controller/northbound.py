@@ -121,7 +121,7 @@ def _groups(_request: Request, view: View, _now_s: float) -> Answer:
 
 def _policies(_request: Request, _view: View, _now_s: float) -> Answer:
     found = []
-    for name in policies.enforceable():
+    for name in policies.names():
         policy = policies.load(name)
         found.append(PolicyEntry(name, policy.summary, policy.enforcer, policies.options_of(name)))
     return _json(found)

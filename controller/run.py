@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from controller.decision_cycle import DecisionCycle
 from controller.flow_books import FlowBooks
 from controller.instructions import Instruction
+from controller.planning import Planning
 from controller.session import Session
-from echelonflow.wire.messages import Declare, Finish, FinishAgain, Progress, Release, ReleaseAgain
+from echelonflow.wire.messages import Declare, Finish, FinishAgain, JobGraph, Progress, Release, ReleaseAgain
 
-OfFlows = Declare | Release | ReleaseAgain | Progress | Finish | FinishAgain
+OfFlows = Declare | JobGraph | Release | ReleaseAgain | Progress | Finish | FinishAgain
 """What those say that have flows."""
 
 
@@ -21,6 +22,7 @@ class Run:
     session: Session
     books: FlowBooks
     decisions: DecisionCycle
+    planning: Planning
 
     def heard(self, message: OfFlows, client: int, host: str, now_s: float) -> list[Instruction]:
         """Enter into the books what `client` on `host` says at `now_s`, a monotonic time. Raises InputError for what does not fit."""
@@ -33,6 +35,8 @@ class Run:
         match message:
             case Declare():
                 books.declare(message, client)
+            case JobGraph():
+                books.tell_graph(message, client)
             case Release():
                 books.release(message, client, host, session.event_s(message.time_s, now_s), since_zero_s)
             case ReleaseAgain():

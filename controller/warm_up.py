@@ -29,7 +29,7 @@ def warm_up(network: Network) -> None:
         FlowDeclaration(f"f{i}", i, f"f{i}", src, dst, 10**6, float(i), FIRST_SOURCE_PORT + i, DATA_PORT)
         for i, (src, dst) in enumerate(itertools.permutations(sources))
     )
-    for policy, enforcer in itertools.product(policies.enforceable(), ENFORCERS):
+    for policy, enforcer in itertools.product(policies.deciding_alone(), ENFORCERS):
         coordinator = Coordinator(KnownFabric(network))
         messages: list[tuple[int, Message]] = [(0, Hello("runner", "")), (0, Begin("", policy, enforcer, 0, ""))]
         messages += [(client, Hello("agent", host)) for client, host in enumerate(sources, start=1)]

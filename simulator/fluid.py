@@ -16,6 +16,7 @@ from echelonflow.model.network import Cable, Network
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import kernels, policies
 from echelonflow.scheduling.policies import Policy
+from echelonflow.scheduling.policies.lookahead import Adopted
 from echelonflow.scheduling.state import ITERATION_BITS
 from echelonflow.scheduling.trace_kernels.jit import is_ready
 from simulator.acknowledgements import Acknowledgements
@@ -67,8 +68,9 @@ def simulate(
 ) -> RunRecord:
     """Run all iterations of `jobs` on `network` under `policy`; times in seconds from the run's zero.
 
-    Raises InputError if the policy looks ahead where that is not possible. Raises PolicyError if it fails or allocates too much, RunError if the run cannot go on (flows
-    in flight, none of them moving, and nothing else to wait for). `on_progress` is told the simulated time.
+    A policy that looks ahead plans by itself where nothing departs from the ideal. Elsewhere in force is what it plans there, each at its
+    time, unless it follows what was planned in a run. Raises InputError where it cannot look ahead. Raises PolicyError if it fails or
+    allocates too much, RunError if the run cannot go on (flows in flight, none of them moving, and nothing else to wait for). `on_progress` is told the simulated time.
     `faults` are what is planned to go wrong (`simulator.faults`). `measured` is what a run was found to be late by: the
     simulation is of that run, as far as the causes in it go. `profiles` are the jobs as they are declared, where somebody
     profiled them wrongly: the same in all but how long computations take.
@@ -81,11 +83,8 @@ def simulate(
         engine.run(jobs, network, policy, record, on_progress, profiles)
         record.counters.update(policy.counters())
         return record
-    if policy.promises.plans:
-        raise InputError(
-            f"policy {policy.name}: looks ahead in plain fluid simulations alone as yet, where decisions take no time and "
-            "nothing goes wrong, by compiled loops (numba); choose another policy, such as clock"
-        )
+    if policy.promises.plans and policy.memory.script is None:
+        policy.memory.follow(_planned(jobs, network, policy.name))
     realism, is_ahead = with_classes(realism, faults), realism.undecided == "ahead" and not policy.isolated
     source = TrainingJobs(
         jobs, network, record, realism.late_s, faults, measured, profiles,
@@ -129,9 +128,22 @@ def _in_columns(
     if len({job.name for job in jobs}) < len(jobs) or not hosts <= network.edge_switch.keys():
         return False
     if policy.promises.plans:
-        return True
+        return policy.memory.script is None
     _Patience.steps += sum(len(job.dag.steps) * job.iterations for job in jobs)
     return _Patience.steps >= COMPILING_STEPS or (_Patience.steps >= PATIENCE_STEPS and _are_ready())
+
+
+def _planned(jobs: Sequence[Job], network: Network, name: str) -> Sequence[Adopted]:
+    """What a policy that looks ahead puts in force where nothing departs from the ideal."""
+    ideal = policies.load(name)
+    if not _in_columns(jobs, network, ideal, EXACT, (), None):
+        raise InputError(
+            f"policy {name}: looks ahead by compiled loops (numba), for jobs that do not hold back flows by themselves; "
+            "choose another policy, such as clock"
+        )
+    simulate(jobs, network, ideal)
+    history: Sequence[Adopted] = ideal.memory.history
+    return history
 
 
 def _are_ready() -> bool:

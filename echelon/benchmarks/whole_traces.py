@@ -49,7 +49,9 @@ def run(repeat: int, say: Say, only: Sequence[str]) -> list[Figure]:
         say("left out: whole traces need compiled loops; install the extra `fast`: pip install '.[fast]'")
         return []
     trace_simulation.warm_up()
-    chosen = [name for name in policies.enforceable() if not only or any(fnmatch.fnmatch(name, each) for each in only)]
+    chosen = [
+        name for name in policies.deciding_alone() if not only or any(fnmatch.fnmatch(name, each) for each in only)
+    ]
     return [_figure(name, place, repeat, say) for name in chosen]
 
 

@@ -73,6 +73,12 @@ class Broken:
                     "weight": 1.0,
                     "flows": [flow],
                 },
+                {
+                    "type": "job_graph",
+                    "job": self.job,
+                    "iterations": 1,
+                    "steps": [[-1, 0.1, []], [flow["index"], 0.0, [0]]],
+                },
                 {"type": "release", **name, "time_s": time.monotonic()},
                 {"type": "progress", **name, "sent_bytes": draw.randrange(10**6)},
                 {"type": "finish", **name, "time_s": time.monotonic()},

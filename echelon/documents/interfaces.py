@@ -18,7 +18,7 @@ from controller.northbound import ERRORS, MOST_BODY_BYTES, OPERATIONS
 from controller.openapi import description
 from echelon.documents.made_pages import with_made
 from echelon.places import DOCS
-from echelonflow.scheduling import ahead
+from echelonflow.scheduling import ahead, flow_windows
 from echelonflow.tables import markdown_table
 from echelonflow.wire import messages
 from echelonflow.wire.rest import encoded
@@ -30,7 +30,13 @@ END = "<!-- end of what is made -->"
 
 def message_table() -> str:
     """Every message with its fields and what they may be; then what a message is made of."""
-    kinds = [*typing.get_args(messages.Message), messages.FlowDeclaration, messages.Before, messages.Setting]
+    kinds = [
+        *typing.get_args(messages.Message),
+        messages.FlowDeclaration,
+        messages.Before,
+        messages.GraphStep,
+        messages.Setting,
+    ]
     rows = []
     for kind in kinds:
         info = msgspec.inspect.type_info(kind)
@@ -89,6 +95,8 @@ def bounds_table() -> str:
         [
             ("flows that are declared, of all clients", f"{declarations.MOST_DECLARED:,}"),
             ("flows that declarations name as coming before others, of all clients", f"{ahead.MOST_NAMED:,}"),
+            ("steps that graphs of jobs name, of all clients", f"{flow_windows.MOST_STEPS:,}"),
+            ("what waits for what in them, of all clients", f"{flow_windows.MOST_WAITS:,}"),
             ("flows in flight, of all clients", f"{flow_books.MOST_IN_FLIGHT:,}"),
             ("clients at once", f"{gate.MOST_CLIENTS:,}"),
             ("of them such that have not said `hello`", f"{gate.MOST_UNKNOWN} (who has waited longest gives way)"),

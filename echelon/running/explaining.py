@@ -18,6 +18,7 @@ from echelonflow.model.network import Network
 from echelonflow.records.budget import Budgets, ExplainedRun, read_budgets, write_budgets
 from echelonflow.records.folder import RunFiles, RunFolder
 from echelonflow.scheduling import policies
+from echelonflow.scheduling.policies.lookahead import Adopted
 from echelonflow.wire.classes import DATA_CLASSES
 from results.analysis.causes import causes_of, unhindered
 from results.analysis.context import Context, open_folder
@@ -102,7 +103,7 @@ def explained_run(context: Context, asked: Asked, files: RunFiles) -> ExplainedR
         evidence = run.evidence(run.plan())
         causes = causes_of(run, evidence)
         eased = unhindered(causes, evidence.read.record, outcome)
-        stages = _Stages.of(context, asked, run)
+        stages = _Stages.of(context, asked, run, evidence.planned)
         late = causes.without(settings=True, acknowledgements=True, links=True)
         decisions_s = stages.times(stages.enforced, causes.without(acknowledgements=True, links=True))
         unhindered_s = decisions_s
@@ -130,9 +131,11 @@ class _Stages:
     policy: str
     ideal: Realism
     enforced: Realism
+    plans: Sequence[Adopted] = ()
+    """What was in force in the run, and from when, where somebody looked ahead for the policy: that is repeated, not planned anew."""
 
     @staticmethod
-    def of(context: Context, asked: Asked, run: RawRun) -> _Stages:
+    def of(context: Context, asked: Asked, run: RawRun, plans: Sequence[Adopted] = ()) -> _Stages:
         realism, calibration = asked.realism, context.calibration
         attempt = None if calibration is None else calibration.of_run(run.outcome.run_index)
         if attempt is not None and realism.burst_s == 0:
@@ -145,12 +148,14 @@ class _Stages:
             undecided="wait",
             late_s=0.0,
         )
-        return _Stages(asked, run.outcome.policy, realism, enforced)
+        return _Stages(asked, run.outcome.policy, realism, enforced, plans)
 
     def times(self, realism: Realism, measured: Measured) -> Times:
         """Mean iteration time of every job, with some causes."""
         jobs = self.asked.jobs
         with contextlib.closing(policies.load(self.policy)) as policy:
+            if policy.promises.plans:
+                policy.memory.follow(self.plans)
             record = simulate(
                 jobs, self.asked.network, policy,
                 realism=realism, faults=self.asked.faults, measured=measured,

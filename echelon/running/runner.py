@@ -43,7 +43,6 @@ from echelonflow.records.progress import Analysing, Done, Interrupted, Predictin
 from echelonflow.records.run_record import RunRecord
 from echelonflow.records.runs import save_runs
 from echelonflow.records.seal import write_seal
-from echelonflow.scheduling import policies
 from results.analysis.shown import Pictures
 from results.folder import Reading, Summary, analyse, read
 from traffic.agent.plan import check_observable
@@ -120,8 +119,6 @@ class _Order:
                     f"{experiment.path}: a trace of Coflows ({experiment.trace.flows} flows) is simulated, not emulated; "
                     "add --backend fluid, or describe the jobs behind it by a paradigm"
                 )
-            for policy in experiment.policies:
-                policies.check_can_be_enforced(policy)
             check_emulation(experiment.network, experiment.jobs, experiment.repeats, len(experiment.policies))
             for job in experiment.jobs:
                 check_observable(job)

@@ -33,12 +33,16 @@ class Edges:
 
 def edges_of(dag: JobDag) -> Edges:
     """The edges of `dag`."""
-    before = dag.places_before
+    earlier, later = (_places(dag, [pair[end] for pair in dag.next_iteration]) for end in (0, 1))
+    return edges_between(dag.places_before, earlier, later)
+
+
+def edges_between(before: Sequence[Sequence[int]], earlier: Ints, later: Ints) -> Edges:
+    """The edges of steps that each wait for those `before` it; each of `later`, in the next iteration, for one of `earlier`."""
     steps = len(before)
     needs = np.fromiter(map(len, before), np.int64, steps)
-    earlier = np.fromiter(itertools.chain.from_iterable(before), np.int64, int(needs.sum()))
-    after_start, after = _rows(earlier, np.repeat(np.arange(steps), needs), steps)
-    earlier, later = (_places(dag, [pair[end] for pair in dag.next_iteration]) for end in (0, 1))
+    first = np.fromiter(itertools.chain.from_iterable(before), np.int64, int(needs.sum()))
+    after_start, after = _rows(first, np.repeat(np.arange(steps), needs), steps)
     next_start, following = _rows(earlier, later, steps)
     return Edges(after_start, after, next_start, following, needs, np.bincount(later, minlength=steps))
 

@@ -18,6 +18,7 @@ from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats, Ints, array_from_data, array_to_data
 from echelonflow.model.network import Network
 from echelonflow.scheduling.allocation import Allocation
+from echelonflow.scheduling.planning import PlanMade
 from echelonflow.wire.messages import Message
 
 _BUFFER_BYTES = 1 << 18
@@ -121,6 +122,18 @@ class PolicyFailed(msgspec.Struct, frozen=True, tag="policy_failed"):
     reason: str
 
 
+class Planned(msgspec.Struct, frozen=True, tag="planned", eq=False):
+    """The planner has found what is to be in force from now on."""
+
+    made: PlanMade
+
+
+class PlannerFailed(msgspec.Struct, frozen=True, tag="planner_failed"):
+    """The planner has ended, or did not answer in time, and why: what is in force stays so."""
+
+    reason: str
+
+
 class PolicyOrdered(msgspec.Struct, frozen=True, tag="policy_ordered"):
     """Somebody wants the run to follow another policy from now on; `enforcer` None: the policy's own."""
 
@@ -154,6 +167,8 @@ Event = (
     | SpareTime
     | PolicyAnswered
     | PolicyFailed
+    | Planned
+    | PlannerFailed
     | PolicyOrdered
     | StandingOrdered
     | ControllerFailed
@@ -216,6 +231,13 @@ def policy_orders(path: Path, faults: list[str]) -> Iterator[tuple[float, Policy
     for line in _LOG.read(path, faults, containing=b'"policy_ordered"'):
         if isinstance(line, Handled) and isinstance(line.event, PolicyOrdered):
             yield line.now_s, line.event
+
+
+def plans(path: Path, faults: list[str]) -> Iterator[tuple[float, PlanMade]]:
+    """Every plan that was put in force, with the monotonic clock (seconds) then; what cannot be read goes to `faults`."""
+    for line in _LOG.read(path, faults, containing=b'"planned"'):
+        if isinstance(line, Handled) and isinstance(line.event, Planned):
+            yield line.now_s, line.event.made
 
 
 def _events(lines: Iterator[Opening | Handled], path: Path) -> Iterator[Handled]:

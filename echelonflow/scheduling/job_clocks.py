@@ -145,6 +145,10 @@ class JobClocks:
             self._table.give_back([clock.slot])
         self.note_places()
 
+    def names_under_way(self) -> tuple[str, ...]:
+        """The jobs that are under way, in order of their names."""
+        return tuple(sorted(job for job, clock in self._clocks.items() if clock.is_under_way))
+
     @property
     def ended_s(self) -> Floats:
         """By slot: when the last iteration ended that has; not a number where there is no clock."""

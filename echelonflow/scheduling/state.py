@@ -328,6 +328,16 @@ class SchedulerState:
         return self._groups
 
     @property
+    def clocks(self) -> JobClocks:
+        """The clocks of the jobs that declared one."""
+        return self._clocks
+
+    @property
+    def places(self) -> dict[str, int]:
+        """Of each job its place among all, in order of their names: ids of its flows begin with it."""
+        return {name: place for place, name in enumerate(sorted(self._jobs))}
+
+    @property
     def active(self) -> list[FlowKey]:
         """Keys of all released, unfinished flows, in order of their release."""
         return list(self._slot_of)

@@ -37,6 +37,7 @@ ClockS = Annotated[float, Meta(ge=0.0, le=1e12)]
 DurationS = Annotated[float, Meta(ge=0.0, le=1e9)]
 Weight = Annotated[float, Meta(gt=0.0, le=1e9)]
 MOST_FLOWS_OF_A_GROUP = 200_000
+MOST_STEPS_OF_A_JOB = 200_000
 MOST_BEFORE = 4096
 """Flows that a declaration names of each kind of those that come before a flow."""
 Indices = Annotated[tuple[Index, ...], Meta(max_length=MOST_BEFORE)]
@@ -133,6 +134,31 @@ class Declare(_Message, frozen=True, tag="declare"):
     flows: Annotated[tuple[FlowDeclaration, ...], Meta(min_length=1, max_length=MOST_FLOWS_OF_A_GROUP)]
     compute_s: DurationS = 0.0
     clock: JobClock | None = None
+
+
+class GraphStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """One step of a job: the index of its flow, -1 for what does not touch the network; its duration; and what it waits for.
+
+    These are places of other steps, of the same iteration. A flow lasts as long as it takes, so its duration is 0. So is that of
+    a transfer within a host.
+    """
+
+    flow: Annotated[int, Meta(ge=-1, lt=1 << 24)]
+    duration_s: DurationS
+    after: Annotated[tuple[Index, ...], Meta(max_length=MOST_STEPS_OF_A_JOB)]
+
+
+class JobGraph(_Message, frozen=True, tag="job_graph"):
+    """All steps of one iteration of a job, and what they wait for: whoever looks ahead needs them.
+
+    `next_iteration` has pairs of steps: the second one, of the next iteration, waits for the first. `iterations`: how many
+    there will be; 0: nobody knows.
+    """
+
+    job: Name
+    iterations: Annotated[int, Meta(ge=0, le=1 << 20)]
+    steps: Annotated[tuple[GraphStep, ...], Meta(min_length=1, max_length=MOST_STEPS_OF_A_JOB)]
+    next_iteration: Annotated[tuple[tuple[Index, Index], ...], Meta(max_length=MOST_STEPS_OF_A_JOB)] = ()
 
 
 class Release(_Message, frozen=True, tag="release"):
@@ -280,6 +306,7 @@ class Fault(_Message, frozen=True, tag="fault"):
 Message = (
     Hello
     | Declare
+    | JobGraph
     | Release
     | ReleaseAgain
     | Progress

@@ -14,10 +14,12 @@ from echelonflow.records.folder import RunFiles
 from echelonflow.records.outcome import RunOutcome, read_outcome
 from echelonflow.records.plan import Plan, read_plan
 from echelonflow.records.run_record import RunRecord
+from echelonflow.scheduling.policies.lookahead import Adopted
 from results.analysis import contradictions, pcap
 from results.analysis.acknowledgements import acknowledgement_share
 from results.analysis.asked import NAMED_AT_MOST, check_size, named
 from results.analysis.context import Context
+from results.analysis.looked_ahead import adopted
 from results.analysis.packets import Decided, FlowPackets, RunClock, packets_of_run
 from results.analysis.passing import WaitedFor, waited_for
 from results.analysis.read_run import ReadRun, read_run
@@ -32,6 +34,8 @@ class Evidence:
     jobs: tuple[Job, ...]
     read: ReadRun
     swapped: Sequence[Swap]
+    planned: Sequence[Adopted]
+    """What a planner put in force, and when; empty where nobody looked ahead."""
     clock: RunClock | None
     """None where captures cannot be compared with logs."""
     captures: Mapping[str, pcap.Capture]
@@ -86,6 +90,7 @@ class RawRun:
         read = read_run(self.files, outcome, plan)
         logs = [part.events for part in (self.files, *self.files.restarts())]
         swapped = swaps(logs, outcome, read.record.decisions, read.faults)
+        planned = adopted(logs, outcome, plan, read.faults)
         self._note(read, plan)
         clock = self._clock()
         captures, captures_wrong = self._captures(read.record)
@@ -94,7 +99,7 @@ class RawRun:
         decided = {} if alone else _decided(read.record)
         packets = packets_of_run(read.record, plan, captures, clock, decided) if clock is not None else {}
         waited = self._waited(read.record, plan, captures, clock)
-        return Evidence(plan.jobs, read, swapped, clock, captures, captures_wrong, packets, waited)
+        return Evidence(plan.jobs, read, swapped, planned, clock, captures, captures_wrong, packets, waited)
 
     def _check_plan(self, plan: Plan) -> None:
         """Note where the plan contradicts others; InputError where it contradicts itself."""

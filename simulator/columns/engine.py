@@ -45,7 +45,7 @@ def run(
     tables = room.tables_of(asked.plan, np.array([job.start_s for job in jobs], np.float64))
     if asked.clocks is not None:
         tables.pace_s[t.OWN] = asked.clocks.loads.iteration_s
-    simulation = _Simulation(asked, tables, network, policy)
+    simulation = Simulation(asked, tables, network, policy)
     simulation.run(on_progress)
     for job, unfinished in zip(jobs, simulation.tables.unfinished.tolist(), strict=True):
         if unfinished:
@@ -53,7 +53,17 @@ def run(
     _write(asked, jobs, simulation.tables, record)
 
 
-class _Simulation:
+@dataclasses.dataclass(frozen=True, eq=False)
+class Planned:
+    """What a planner found at a moment, and for how long that is to hold."""
+
+    found: planner.Found
+    flows: planner.Flows
+    begin_s: float
+    horizon_s: float
+
+
+class Simulation:
     """A simulation under way in `tables`."""
 
     def __init__(self, asked: Asked, tables: t.Tables, network: Network, policy: Policy) -> None:
@@ -111,7 +121,7 @@ class _Simulation:
             if stop == loops.HORIZON and self._in_force is None:
                 return
             if stop in {loops.PACE, loops.HORIZON}:
-                self._set_pace()
+                self.set_pace()
                 if self._in_force is not None:
                     self._look_ahead(self._in_force)
             else:
@@ -124,35 +134,64 @@ class _Simulation:
             self._horizon_s = math.inf  # the next job that comes is the next occasion
             return
         self.tables.times[t.EXPIRES_S] = self.tables.times[t.NOW_S]
+        begun_s = time.perf_counter()
+        planned = self.plan(in_force)
+        in_force.took_s += time.perf_counter() - begun_s
+        # The horizon has to move on, or nothing would.
+        since_s = planned.begin_s if self._horizon_s == math.inf else max(planned.begin_s, self._horizon_s)
+        self._horizon_s = since_s + planned.horizon_s
+        best = planned.found.best
+        in_force.adopt(
+            best.policy, planned.flows.template, best.earlier_s, planned.found.roll_outs, at_s=planned.begin_s
+        )
+        if not self._named.is_asked:
+            self._plan = self._moved(best.earlier_s).plan
+            self._follow(best.policy)
+
+    def plan(
+        self,
+        in_force: InForce,
+        goes_on: Callable[[], bool] = planner.always,
+        remembered: planner.Candidate | None = None,
+    ) -> Planned:
+        """What is best from now on, found as long as it `goes_on`; nothing of that is in force."""
         own_s, shared_s = self.tables.pace_s[t.OWN], self.tables.pace_s[t.SHARED]
         pace_s = np.where(np.isfinite(shared_s), shared_s, own_s)
         begin_s, slowest_s = float(self.tables.times[t.NOW_S]), float(pace_s[self._under_way].max(initial=0.0))
         left = self._iterations_left().tolist()
 
         def roll_out(candidate: planner.Candidate, rounds: int) -> float:
-            tables = room.forked(self.tables)
-            fork = _Simulation(self._moved(candidate.earlier_s), tables, self._network, candidate.policy)
             end_s = begin_s + rounds * slowest_s
-            fork.run(None, end_s)
-            return planner.mean_iteration_s(fork.iteration_ends_s(), left, begin_s, end_s)
+            return planner.mean_iteration_s(self.rolled_out(candidate, end_s), left, begin_s, end_s)
 
+        flows = self.declared()
+        found = planner.best_of(in_force, flows, pace_s, roll_out, goes_on=goes_on, remembered=remembered)
+        return Planned(found, flows, begin_s, planner.JUDGED * in_force.rounds * slowest_s)
+
+    def rolled_out(self, candidate: planner.Candidate, end_s: float) -> list[Floats]:
+        """When iterations of each job end up to a moment if a candidate decides from now on."""
+        tables = room.forked(self.tables)
+        fork = Simulation(self._moved(candidate.earlier_s), tables, self._network, candidate.policy)
+        fork.run(None, end_s)
+        return fork.iteration_ends_s()
+
+    def declared(self) -> planner.Flows:
+        """The declared flows, as a planner knows them."""
         flows = self._plan.flows[:, :-1]
         job = self._plan.groups[t.GROUP_JOB, flows[t.FLOW_GROUP]]
-        declared = planner.Flows(
-            np.asarray(stable_id(self._plan.jobs[t.JOB_PLACE, job], 0, flows[t.FLOW_INDEX])),
-            self._plan.parts[t.PART_COFLOW, flows[t.FLOW_PART]],
-            job,
-        )
-        begun_s = time.perf_counter()
-        found = planner.best_of(in_force, declared, pace_s, roll_out)
-        in_force.took_s += time.perf_counter() - begun_s
-        # The horizon has to move on, or nothing would.
-        since_s = begin_s if self._horizon_s == math.inf else max(begin_s, self._horizon_s)
-        self._horizon_s = since_s + planner.JUDGED * in_force.rounds * slowest_s
-        in_force.adopt(found.best.policy, declared.template, found.best.earlier_s, found.roll_outs)
-        if not self._named.is_asked:
-            self._plan = self._moved(found.best.earlier_s).plan
-            self._follow(found.best.policy)
+        template = np.asarray(stable_id(self._plan.jobs[t.JOB_PLACE, job], 0, flows[t.FLOW_INDEX]))
+        return planner.Flows(template, self._plan.parts[t.PART_COFLOW, flows[t.FLOW_PART]], job)
+
+    def go_on(self, earlier_s: Floats, end_s: float) -> None:
+        """Go on to a moment with due times moved until then, from tables that were placed."""
+        fork = Simulation(self._moved(earlier_s), self.tables, self._network, self._named)
+        fork.set_pace()
+        fork.run(None, end_s)
+        self.tables = fork.tables
+        self.tables.times[t.NOW_S] = max(end_s, self.tables.times[t.NOW_S])
+        self.tables.times[t.EXPIRES_S] = self.tables.times[t.NOW_S]
+        self._seen = self._room_to_see()
+        self.set_pace()
 
     def _iterations_left(self) -> Ints:
         """Iterations of each job under way whose flows have not all ended; of the others 0."""
@@ -232,7 +271,7 @@ class _Simulation:
             self._under_way, self._loads = under_way, clocks.of(under_way)
         return self._loads
 
-    def _set_pace(self) -> None:
+    def set_pace(self) -> None:
         """Note what the jobs that are under way now can keep up together."""
         tables = self.tables
         if self._clocks is not None:

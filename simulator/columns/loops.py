@@ -869,3 +869,31 @@ def _see_flows(plan: Plan, tables: Tables, seen: Seen) -> None:
         seen.coflow_floats[1, row] = tables.coflow_floats[t.ARRIVAL_S, coflow]
         seen.coflow_floats[2, row] += tables.coflow_floats[t.FINISHED_BYTES, coflow]
     tables.counts[t.COFLOWS_SEEN] = present
+
+
+# Where jobs are already
+
+
+@kept_with(decision_loops, kernels)
+@jit
+def place(plan: Plan, tables: Tables, happened_s: Floats, happened: Ints) -> None:
+    """Enter what is known of flows into tables of which nothing has begun, in order of time; there has to be room for all.
+
+    Rows of `happened`: job, iteration, declared flow, its step in `plan`; 0 for a release, 1 for the release of one that has ended
+    since, 2 for an end. Steps are not followed: what waits for what is for the caller to say.
+    """
+    counts, jobs = tables.counts, plan.jobs
+    for i in range(len(happened_s)):
+        job, iteration, flow = happened[0, i], happened[1, i], happened[2, i]
+        tables.times[t.NOW_S] = happened_s[i]
+        if happened[4, i] < 2:
+            _release(plan, tables, job, iteration, flow, _instance(jobs, job, iteration, happened[3, i]))
+            if happened[4, i] == 1:  # it is in no row by now
+                counts[t.COME] -= 1
+            continue
+        group, first = plan.flows[t.FLOW_GROUP, flow], jobs[t.FIRST_GROUP, job]
+        index = jobs[t.FIRST_RUN, job] + iteration * (jobs[t.FIRST_GROUP, job + 1] - first) + group - first
+        run = int(tables.run_of[index])
+        coflow = int(tables.coflow_of[_coflow_index(plan, job, iteration, plan.flows[t.FLOW_PART, flow])])
+        _finish_flow(plan, tables, job, iteration, flow, run, coflow)
+    _admit(plan, tables)

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.dag import Compute, Job
+from echelonflow.model.edges import Edges, edges_between
 from echelonflow.model.network import Network
 from echelonflow.scheduling.snapshot import compressed
 from echelonflow.scheduling.steady import JobLoads
 from echelonflow.wire.declare import declarations
-from echelonflow.wire.messages import Declare, FlowDeclaration
+from echelonflow.wire.messages import Declare, FlowDeclaration, JobGraph
 from simulator.columns.tables import (
     COMPUTE,
     FLOW,
@@ -63,6 +65,39 @@ class Clocks:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """What a plan needs of a job beside its declarations: its steps, and what they wait for."""
+
+    name: str
+    iterations: int
+    duration_s: Floats
+    """Of each step: 0 of transfers."""
+    computes: npt.NDArray[np.bool_]
+    step_of_flow: Ints
+    """By index of flow, its step; of transfers within a host too, where they have an index."""
+    edges: Edges
+
+    @staticmethod
+    def of(job: Job) -> Outline:
+        """The outline of a job."""
+        computes = np.array([isinstance(step, Compute) for step in job.dag.steps])
+        duration_s = np.zeros(len(computes))
+        duration_s[computes] = [step.duration_s for step in job.dag.computes]
+        return Outline(job.name, job.iterations, duration_s, computes, np.flatnonzero(~computes), job.dag.edges)
+
+    @staticmethod
+    def told(graph: JobGraph, iterations: int) -> Outline:
+        """The outline of a job that told its graph, for so many iterations."""
+        flow = np.array([step.flow for step in graph.steps], np.int64)
+        duration_s = np.array([step.duration_s for step in graph.steps])
+        step_of_flow = np.full(int(flow.max(initial=-1)) + 1, -1)
+        step_of_flow[flow[flow >= 0]] = np.flatnonzero(flow >= 0)
+        earlier, later = (np.array([pair[end] for pair in graph.next_iteration], np.int64) for end in (0, 1))
+        edges = edges_between([step.after for step in graph.steps], earlier, later)
+        return Outline(graph.job, iterations, duration_s, flow < 0, step_of_flow, edges)
+
+
 def asked_of(
     jobs: Sequence[Job], network: Network, profiles: Sequence[Job] | None = None, *, clocks: bool = False
 ) -> Asked:
@@ -71,6 +106,11 @@ def asked_of(
     What is declared is that of `profiles`, if there are any: the same jobs with other computations.
     """
     given = declarations(profiles or jobs, ahead=False, network=network if clocks else None)
+    return asked_by(given, [Outline.of(job) for job in jobs], network, clocks=clocks)
+
+
+def asked_by(given: Sequence[Declare], jobs: Sequence[Outline], network: Network, *, clocks: bool = False) -> Asked:
+    """The plan of jobs with these outlines and declarations, which are in the same order, those of a job side by side."""
     declared = [(group, flow) for group in given for flow in group.flows]
     capacity_Bps = np.array(network.capacity_Bps, np.float64)
     job_of = {job.name: i for i, job in enumerate(jobs)}
@@ -85,7 +125,7 @@ def asked_of(
     flows = _matrix(size_bytes, index, flow_group, parts.of_flow, path_start)
     cells = _cells(flow_group, size_bytes, path_start, links, capacity_Bps)
     groups, group_floats = _groups(given, group_job, flows, offset_s, parts, cells)
-    first_step = _before([len(job.dag.steps) for job in jobs])
+    first_step = _before([len(job.duration_s) for job in jobs])
     by_part = np.argsort(parts.of_flow, kind="stable")
     first_in_part = _first(parts.of_flow[by_part], len(parts.group))[:-1]
     plan = Plan(
@@ -200,37 +240,31 @@ def _parts(given: Sequence[Declare], group_job: Ints) -> _Parts:
     return _Parts(np.array(part, np.int64), np.array(part_group, np.int64), np.array(part_coflow, np.int64), coflow_job)
 
 
-def _steps(jobs: Sequence[Job], first_step: Ints, flow_job: Ints, flow_index: Ints) -> tuple[Ints, Floats, Ints]:
+def _steps(jobs: Sequence[Outline], first_step: Ints, flow_job: Ints, flow_index: Ints) -> tuple[Ints, Floats, Ints]:
     """The steps, their durations, and their edges."""
-    kinds, durations, transfers = [], [], []
-    for job, first in zip(jobs, first_step.tolist(), strict=False):
-        computes = np.array([isinstance(step, Compute) for step in job.dag.steps])
-        duration_s = np.zeros(len(computes))
-        duration_s[computes] = [step.duration_s for step in job.dag.computes]
-        kinds.append(np.where(computes, COMPUTE, LOCAL))
-        durations.append(duration_s)
-        transfers.append(first + np.flatnonzero(~computes))
+    kinds = [np.where(job.computes, COMPUTE, LOCAL) for job in jobs]
+    transfers = [first + job.step_of_flow for job, first in zip(jobs, first_step.tolist(), strict=False)]
     kind, flow = np.concatenate(kinds), np.full(int(first_step[-1]), -1)
     first_transfer = _before([len(each) for each in transfers])
     step = np.concatenate(transfers)[first_transfer[flow_job] + flow_index]
     kind[step], flow[step] = FLOW, np.arange(len(step))
-    edges = [job.dag.edges for job in jobs]
+    edges = [job.edges for job in jobs]
     needs, needs_previous = (
         np.concatenate([getattr(each, name) for each in edges]) for name in ("needs", "needs_previous")
     )
     after_start, after = _joined([(each.after_start, each.after) for each in edges], first_step)
     next_start, following = _joined([(each.next_start, each.next) for each in edges], first_step)
     steps = _matrix(kind, flow, needs, needs_previous, after_start, len(after) + next_start)
-    return steps, np.concatenate(durations), np.concatenate((after, following))
+    return steps, np.concatenate([job.duration_s for job in jobs]), np.concatenate((after, following))
 
 
-def _jobs(jobs: Sequence[Job], first_step: Ints, groups: Ints, parts: _Parts) -> tuple[Ints, Floats, Ints]:
+def _jobs(jobs: Sequence[Outline], first_step: Ints, groups: Ints, parts: _Parts) -> tuple[Ints, Floats, Ints]:
     """The jobs, with room for what they compute and how long they take alone; and steps that can be the first."""
     iterations = np.array([job.iterations for job in jobs], np.int64)
     first_group = _first(groups[GROUP_JOB, :-1], len(jobs))
     first_part, first_coflow = groups[GROUP_FIRST_PART][first_group], _first(parts.coflow_job, len(jobs))
-    ready = [np.flatnonzero(job.dag.edges.needs == 0) for job in jobs]
-    once = [job.dag.edges.needs_previous[places] > 0 for job, places in zip(jobs, ready, strict=True)]
+    ready = [np.flatnonzero(job.edges.needs == 0) for job in jobs]
+    once = [job.edges.needs_previous[places] > 0 for job, places in zip(jobs, ready, strict=True)]
     starts = [places + first for places, first in zip(ready, first_step.tolist(), strict=False)]
     with_flows = np.diff(first_group) > 0
     place = np.zeros(len(jobs), np.int64)

@@ -8,6 +8,7 @@ the number of plans so far.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -51,42 +52,72 @@ class Found:
 
     best: Candidate
     roll_outs: int
+    judged: int
+    """How many candidates were judged, those included that a search or an earlier plan has made."""
 
 
-def best_of(in_force: InForce, flows: Flows, pace_s: Floats, roll_out: RollOut) -> Found:
+def always() -> bool:
+    """That there is time left, where no time passes."""
+    return True
+
+
+def best_of(
+    in_force: InForce,
+    flows: Flows,
+    pace_s: Floats,
+    roll_out: RollOut,
+    *,
+    goes_on: Callable[[], bool] = always,
+    remembered: Candidate | None = None,
+) -> Found:
     """The best of all candidates, of what is in force, and of what a search makes of the best by clocks.
 
-    `pace_s` are the iteration times that the jobs can keep up together.
+    `pace_s` are the iteration times that the jobs can keep up together. What is in force is judged first, and then all others as
+    long as it `goes_on`. A plan that is `remembered` is a candidate too; where it is the best there is no search.
     """
     none = np.zeros(len(flows.job))
     candidates = [Candidate(policies.load(name), none) for name in in_force.candidates]
+    if remembered is not None:
+        candidates.append(remembered)
     if in_force.plans:
         candidates.append(Candidate(in_force.chosen, in_force.of(flows.template)))
     far = JUDGED * in_force.rounds
-    values = [roll_out(candidate, far) for candidate in candidates]
-    roll_outs = len(candidates)
-    if in_force.tries:
-        by_clock = [place for place, candidate in enumerate(candidates) if candidate.policy.name.startswith(CLOCK)]
+    values = [math.inf] * len(candidates)
+    roll_outs = 0
+    places = range(len(candidates))
+    for place in (places[-1], *places[:-1]) if in_force.plans else places:
+        if roll_outs and not goes_on():
+            break
+        values[place] = roll_out(candidates[place], far)
+        roll_outs += 1
+    best = candidates[int(np.argmin(values))]
+    by_clock = [p for p in places if candidates[p].policy.name.startswith(CLOCK) and values[p] < math.inf]
+    if in_force.tries and by_clock and goes_on() and (remembered is None or best is not remembered):
         begin = candidates[min(by_clock, key=values.__getitem__)]
-        candidates.append(_improved(in_force, begin, flows, pace_s, roll_out))
-        values.append(roll_out(candidates[-1], far))
-        roll_outs += in_force.tries + 2
-    return Found(candidates[int(np.argmin(values))], roll_outs)
+        improved, tries = _improved(in_force, begin, flows, pace_s, roll_out, goes_on)
+        candidates.append(improved)
+        values.append(roll_out(improved, far))
+        roll_outs += tries + 2
+    return Found(candidates[int(np.argmin(values))], roll_outs, sum(value < math.inf for value in values))
 
 
-def _improved(in_force: InForce, begin: Candidate, flows: Flows, pace_s: Floats, roll_out: RollOut) -> Candidate:
-    """An order by clocks, with due times moved as long as that makes it better."""
+def _improved(
+    in_force: InForce, begin: Candidate, flows: Flows, pace_s: Floats, roll_out: RollOut, goes_on: Callable[[], bool]
+) -> tuple[Candidate, int]:  # fmt: skip
+    """An order by clocks, with due times moved as long as that makes it better; and how many moves were tried."""
     rng = np.random.default_rng((in_force.seed, in_force.plans))
     found, value = begin, roll_out(begin, in_force.rounds)
     sets = [flows.coflow, flows.job] if len(np.unique(flows.job)) > 1 else [flows.coflow]
-    for _ in range(in_force.tries):
+    tries = 0
+    while tries < in_force.tries and goes_on():
+        tries += 1
         member = sets[rng.integers(len(sets))]
         flow = rng.integers(len(member))
         moved = np.where(member == member[flow], rng.normal(0.0, STEP * pace_s[flows.job[flow]]), 0.0)
         tried = Candidate(found.policy, found.earlier_s + moved)
         if (tried_value := roll_out(tried, in_force.rounds)) < value:
             found, value = tried, tried_value
-    return found
+    return found, tries
 
 
 def mean_iteration_s(ends_s: Sequence[Floats], left: Sequence[int], begin_s: float, end_s: float) -> float:

@@ -152,7 +152,7 @@ def check(folder, at_least=60):
     return was
 
 
-@pytest.mark.parametrize("policy", [*policies.enforceable(), *MORE])
+@pytest.mark.parametrize("policy", [*policies.deciding_alone(), *MORE])
 def test_every_policy_decides_the_same_again(world, network, tmp_path, policy):
     world.say(RUNNER, Hello("runner", ""))
     run(world, network, tmp_path, policy, policies.load(policy).enforcer)

@@ -13,6 +13,8 @@ from echelonflow.errors import InputError
 from echelonflow.model import topologies
 from echelonflow.records import events
 from echelonflow.scheduling.allocation import Allocation
+from echelonflow.scheduling.planning import Foreseen, Moves, PlanMade
+from echelonflow.scheduling.state import stable_id
 from echelonflow.wire.messages import Begin, Declare, FlowDeclaration, Hello, Progress
 
 FLOW = FlowDeclaration("f", 0, "c", "h1", "h2", 10**6, 0.1, 10_000, 5001)
@@ -31,6 +33,7 @@ EXAMPLES = [
     events.RoundOver(),
     events.SpareTime(),
     events.PolicyFailed(7, "too slow"),
+    events.PlannerFailed("it died"),
     events.PolicyOrdered("./mine.py(a=b)", "rate"),
     events.StandingOrdered("fair"),
     events.ControllerFailed("KeyError: 'x'"),
@@ -53,8 +56,30 @@ def test_every_kind_of_event_is_read_as_it_was_written(tmp_path):
     opening, found = events.read(path)
     assert opening == OPENING
     assert [(logged.now_s, logged.event) for logged in found] == list(zip(clock, EXAMPLES, strict=True))
-    kinds = {type(event) for event in EXAMPLES} | {events.PolicyAnswered}
+    kinds = {type(event) for event in EXAMPLES} | {events.PolicyAnswered, events.Planned}
     assert kinds == set(events.Event.__args__)
+
+
+def test_a_plan_keeps_every_bit_and_is_found_among_the_events(tmp_path):
+    moves = Moves(("a", "b"), np.array([0, 1]), np.array([3, 0]), np.array([1 / 3, -1e-300]))
+    made = PlanMade(
+        7, "clock", moves, (Foreseen("a", 4, np.array([0.1 + 0.2])),), 12.5, 90, 14, 0.75, was_remembered=True
+    )
+    write(tmp_path / "log", [(1.0, events.RoundOver()), (2.0, events.Planned(made))])
+    faults = []
+    ((at_s, found),) = events.plans(tmp_path / "log", faults)
+    assert (at_s, faults, found.chosen, found.until_s) == (2.0, [], "clock", 12.5)
+    assert found.moves.earlier_s.tobytes() == moves.earlier_s.tobytes()
+    assert found.foreseen[0].ends_s.tolist() == [0.1 + 0.2]
+    template, earlier_s = found.moves.templates({"b": 0})
+    assert (template.tolist(), earlier_s.tolist()) == ([stable_id(0, 0, 0)], [-1e-300])
+
+
+def test_moves_that_do_not_fit_are_refused():
+    with pytest.raises(InputError, match="of 1 jobs name job 1"):
+        Moves(("a",), np.array([1]), np.array([0]), np.array([0.1])).templates({"a": 0})
+    with pytest.raises(InputError, match="columns of different lengths"):
+        Moves(("a",), np.array([0]), np.array([0, 1]), np.array([0.1])).templates({"a": 0})
 
 
 @pytest.mark.parametrize("valid_until_s", [math.inf, 0.1 + 0.2])

@@ -10,6 +10,7 @@ import pytest
 
 from echelon.cases import random_jobs
 from echelonflow.errors import InputError
+from echelonflow.model.discipline import Discipline, Window
 from echelonflow.scheduling import kernels, policies
 from simulator.columns import engine, planner
 from simulator.fluid import simulate
@@ -30,7 +31,7 @@ def planned(monkeypatch):
     found = []
     real = planner.best_of
 
-    def best_of(in_force, flows, pace_s, roll_out):
+    def best_of(in_force, flows, pace_s, roll_out, **others):
         judged = []
 
         def noted(candidate, rounds):
@@ -40,7 +41,7 @@ def planned(monkeypatch):
             return value
 
         known = len(in_force.candidates) + (in_force.plans > 0)
-        best = real(in_force, flows, pace_s, noted)
+        best = real(in_force, flows, pace_s, noted, **others)
         found.append((judged[:known], judged[known:], roll_out(best.best, planner.JUDGED * in_force.rounds)))
         return best
 
@@ -81,13 +82,13 @@ def test_without_a_search_it_is_the_best_candidate(case, planned):
 def test_a_roll_out_goes_on_exactly_as_the_simulation_itself_would(case, planned, monkeypatch):
     """With one candidate and no search nothing changes, and what a roll-out foresaw is what happens."""
     foreseen = []
-    real = engine._Simulation.iteration_ends_s
+    real = engine.Simulation.iteration_ends_s
 
     def noted(self):
         foreseen.append(real(self))
         return foreseen[-1]
 
-    monkeypatch.setattr(engine._Simulation, "iteration_ends_s", noted)
+    monkeypatch.setattr(engine.Simulation, "iteration_ends_s", noted)
     policy = policies.load("lookahead(candidates=few,tries=0)")
     policy.memory.candidates = ("clock",)
     found = simulate(case.jobs, case.network, policy)
@@ -126,13 +127,6 @@ def test_moves_are_found_by_flow_whatever_the_iteration():
     assert memory.of(np.array([50, 10, 70, 90, 30])).tolist() == [0.5, 0.0, 0.7, 0.0, 0.3]
 
 
-def test_it_is_refused_for_real_packets():
-    with pytest.raises(InputError, match="looks ahead in simulations alone as yet"):
-        policies.check_can_be_enforced("lookahead(tries=4)")
-    policies.check_can_be_enforced("clock")
-    assert "lookahead" not in policies.enforceable()
-
-
 def test_a_job_that_comes_long_after_the_others_have_gone_is_waited_for(case):
     first, second, _ = case.jobs
     jobs = [dataclasses.replace(first, iterations=3), dataclasses.replace(second, iterations=3, start_s=1000.0)]
@@ -141,9 +135,38 @@ def test_a_job_that_comes_long_after_the_others_have_gone_is_waited_for(case):
     assert {flow.job for flow in record.flows} == {first.name, second.name}
 
 
+def test_where_decisions_take_time_in_force_is_what_is_planned_without(case):
+    """The plans of the ideal, each from its time on; and what follows a script of plans says so as often."""
+    jobs = [dataclasses.replace(job, iterations=6) for job in case.jobs]
+    ideal = policies.load("lookahead(tries=4)")
+    simulate(jobs, case.network, ideal)
+    late = policies.load("lookahead(tries=4)")
+    simulate(jobs, case.network, late, realism=Realism(decision_latency_s=0.001))
+    planned = [(each.at_s, each.chosen) for each in ideal.memory.history]
+    assert [(each.at_s, each.chosen) for each in late.memory.history] == planned[: late.memory.plans]
+    assert late.memory.plans >= len(jobs)
+
+
+def test_a_script_of_its_own_plans_leads_to_the_same(case):
+    """So a run can be simulated again with what was in force."""
+    jobs = [dataclasses.replace(job, iterations=6) for job in case.jobs]
+    policy = policies.load("lookahead(tries=8)")
+    record = simulate(jobs, case.network, policy)
+    again = policies.load("lookahead(tries=8)")
+    again.memory.follow(policy.memory.history)
+    repeated = simulate(jobs, case.network, again)
+    for one, other in zip(sorted(record.flows, key=_key), sorted(repeated.flows, key=_key), strict=True):
+        assert one.finish_s == pytest.approx(other.finish_s, rel=1e-9)
+
+
+def _key(flow):
+    return flow.job, flow.iteration, flow.flow
+
+
 def test_where_it_cannot_look_ahead_it_says_so(case):
-    with pytest.raises(InputError, match="looks ahead in plain fluid simulations alone as yet"):
-        simulate(case.jobs, case.network, policies.load("lookahead"), realism=Realism(decision_latency_s=0.01))
+    jobs = [dataclasses.replace(case.jobs[0], discipline=Discipline("by hand", Window(slots=1), ()))]
+    with pytest.raises(InputError, match="jobs that do not hold back flows by themselves"):
+        simulate(jobs, case.network, policies.load("lookahead"))
 
 
 @pytest.mark.parametrize("options", ["tries=-1", "rounds=1", "seed=-1"])

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from echelonflow.scheduling.own_policy import process
+from echelonflow.scheduling.own_policy import child, process
 
 EXPERIMENT = """
 name: places
@@ -60,7 +60,7 @@ def test_a_policy_file_is_never_run_in_the_process_of_the_command(folder, echelo
 )
 def test_a_file_that_does_not_load_is_bad_input_in_one_line(folder, echelon, monkeypatch, command, body, words):
     """It hung the command for ever, or ended it with exit code 0 and without a result."""
-    monkeypatch.setattr(process, "LOADING", process.TimeLimit(0.2, 10.0))
+    monkeypatch.setattr(process, "LOADING", child.TimeLimit(0.2, 10.0))
     (folder / "mine.py").write_text(body)
     done = echelon(*command)
     assert done.returncode == 2

@@ -18,9 +18,10 @@ from controller.trial import trial_snapshot
 from echelonflow.errors import InputError, PolicyError
 from echelonflow.model import topologies
 from echelonflow.scheduling import policies, user_file
-from echelonflow.scheduling.own_policy import landlock, pipe, process, sandbox
+from echelonflow.scheduling.own_policy import child, landlock, pipe, process, sandbox
+from echelonflow.scheduling.own_policy.child import TimeLimit, wait_here
 from echelonflow.scheduling.own_policy.output import plain
-from echelonflow.scheduling.own_policy.process import PolicyProcess, TimeLimit, wait_here
+from echelonflow.scheduling.own_policy.process import PolicyProcess
 
 HEAD = """
 import os, time
@@ -210,7 +211,7 @@ def test_a_process_ends_with_whoever_started_it(path, tmp_path):
     """Also by kill -9, and while it computes."""
     path.write_text(HEAD + "print('I am', os.getpid(), flush=True)\nwhile True: pass\n")
     code = f"from echelonflow.scheduling.own_policy import process as p; c = p.PolicyProcess({str(path)!r})\n"
-    code += "child = p._Child(warm=False); print(child.process.pid, flush=True)\nimport time; time.sleep(60)"
+    code += "child = p._started(warm=False); print(child.process.pid, flush=True)\nimport time; time.sleep(60)"
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     pid = int(parent.stdout.readline())
     assert alive(pid)
@@ -287,9 +288,9 @@ def test_a_file_and_packages_in_a_closed_home_work_as_anywhere_else(tmp_path, sn
     packages.mkdir()
     root = Path(process.__file__).parents[3]
     subprocess.run(["cp", "-r", str(root / "echelonflow"), str(packages)], check=True)
-    argv = process.module_argv("echelonflow.scheduling.own_policy.worker")
+    argv = child.module_argv("echelonflow.scheduling.own_policy.worker")
     monkeypatch.setattr(
-        process,
+        child,
         "module_argv",
         lambda module, *rest, **_: [*argv[: argv.index(str(root))], str(packages), module, *rest],
     )

@@ -89,7 +89,7 @@ def test_with_a_barrier_the_first_layer_waits_for_all_and_without_for_its_own(al
     assert ends_s[False] < ends_s[True]
 
 
-@pytest.mark.parametrize("policy", policies.enforceable())
+@pytest.mark.parametrize("policy", policies.deciding_alone())
 def test_every_policy_schedules_what_the_job_lets_go(policy):
     job = layered(LAYERS, algorithm="ring-steps", window=ONE_AT_A_TIME, partition_bytes=SECOND // 2, workers=4)
     flows, _ = run(dataclasses.replace(job, iterations=2), policy)

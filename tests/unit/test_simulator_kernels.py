@@ -99,7 +99,7 @@ def test_a_form_does_as_the_policy_says(policy, network, seed, plain, monkeypatc
 
 
 def test_every_policy_that_ships_has_a_form_with_its_defaults():
-    assert [name for name in policies.enforceable() if policies.load(name).form() is None] == []
+    assert [name for name in policies.deciding_alone() if policies.load(name).form() is None] == []
 
 
 @pytest.mark.parametrize("policy", LIKE_THE_EVENT_LOOP)

@@ -30,6 +30,7 @@ from echelonflow.records.agent_log import AgentLog
 from echelonflow.records.plan import Plan, read_plan
 from echelonflow.wire import unix_socket
 from echelonflow.wire.declare import DATA_PORT
+from echelonflow.wire.graph import graph_of
 from echelonflow.wire.messages import FlowDeclaration, Setting
 from traffic.agent import connections
 from traffic.agent.api import connect
@@ -68,6 +69,9 @@ class Agent:
         slow = any(isinstance(fault, Slowdown) and fault.host == host for fault in plan.faults)
         self._replay = Replay(jobs, host, Slowdowns(plan.faults, host) if slow else None)
         self._ends = PlannedEnds(ended_jobs(plan.faults, jobs))
+        # One that holds flows back by itself does otherwise than its graph says.
+        ours = (job for job in jobs if job.placement[0] == host and job.discipline is None)
+        self._graphs = [graph_of(job) for job in ours]
         self._iterations = {job.name: job.iterations for job in jobs}
         self._groups = plan.groups
         self._zero_s: float | None = None
@@ -127,6 +131,8 @@ class Agent:
         for group in self._groups:
             if any(flow.src_host == self._host for flow in group.flows):
                 self._client.declare(group, is_ours=group.flows[0].src_host == self._host)
+        for graph in self._graphs:
+            self._client.tell_graph(graph)
         self._client.flush()
         self._watch(self._client.fileno(), self._client.on_readable)
 

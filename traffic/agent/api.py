@@ -38,6 +38,7 @@ from echelonflow.wire.messages import (
     Finish,
     FinishAgain,
     Hello,
+    JobGraph,
     Message,
     Progress,
     Ready,
@@ -93,6 +94,10 @@ class EchelonFlowClient:
         All that a declaration holds reaches the policy, which sees the same in simulation: it is not taken apart here.
         """
         self._line.put(group)
+
+    def tell_graph(self, graph: JobGraph) -> None:
+        """Tell what all steps of a job wait for, so that a policy can look ahead; once, from one of its processes."""
+        self._line.put(graph)
 
     def release(self, job: str, flow: str, iteration: int, time_s: float, by: int = 0) -> None:
         """The flow's data is ready since `time_s` (CLOCK_MONOTONIC); `by` is the number of the Setting it is sent by."""

@@ -18,7 +18,7 @@ from echelonflow.errors import RunError
 from echelonflow.model.faults import Fault, LostMessages, outages
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.wire.line import CoordinatorGoneError
-from echelonflow.wire.messages import Declare, Setting
+from echelonflow.wire.messages import Declare, JobGraph, Setting
 from traffic.agent.api import EchelonFlowClient
 
 FIRST_TRY_S = 0.02
@@ -66,6 +66,7 @@ class LastingClient:
         self._draw = random.Random(host)
         self._zero_s: float | None = None
         self._declared: list[Declare] = []
+        self._graphs: list[JobGraph] = []
         self._releases: dict[FlowKey, float] = {}
         self._finishes: dict[FlowKey, float] = {}
         self._newest: dict[str, int] = {}
@@ -88,6 +89,12 @@ class LastingClient:
         self._declared.append(group)
         if is_ours and self._client is not None:
             self._client.declare(group)
+
+    def tell_graph(self, graph: JobGraph) -> None:
+        """Tell what a job waits for, also to a coordinator that follows."""
+        self._graphs.append(graph)
+        if self._client is not None:
+            self._client.tell_graph(graph)
 
     def ready(self) -> None:
         if self._client is not None:
@@ -198,6 +205,8 @@ class LastingClient:
         else:
             for group in self._declared:
                 self._there.declare(group)
+            for graph in self._graphs:
+                self._there.tell_graph(graph)
             self._tell_again()
 
     # What is told again

@@ -8,25 +8,16 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import re
-import select
-import signal
-import subprocess
-import sys
-import time
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol
 
-from echelonflow.child_process import module_argv
 from echelonflow.errors import InputError, PolicyError
 from echelonflow.scheduling import user_file
 from echelonflow.scheduling.allocation import Allocation
-from echelonflow.scheduling.own_policy import sandbox
-from echelonflow.scheduling.own_policy.output import Output, plain
+from echelonflow.scheduling.own_policy.child import Child, Patience, TimeLimit, Wait, wait_here
+from echelonflow.scheduling.own_policy.output import plain
 from echelonflow.scheduling.own_policy.pipe import (
     HEADER,
     WARM,
@@ -45,15 +36,6 @@ from echelonflow.scheduling.own_policy.pipe import (
 from echelonflow.scheduling.policies import ENFORCERS, Policy, Promises
 from echelonflow.scheduling.snapshot import Snapshot
 
-
-@dataclass(frozen=True)
-class TimeLimit:
-    """How long the process may take for something: computing, and in all, also on a machine that others keep busy."""
-
-    cpu_s: float
-    wall_s: float
-
-
 START = TimeLimit(math.inf, 50.0)
 """For Python, numpy and our own code: the user's is not there yet. Compiling our kernels takes most of it, once."""
 LOADING = TimeLimit(10.0, 20.0)
@@ -61,34 +43,11 @@ ANSWER = TimeLimit(1.0, 5.0)
 LONGEST_LOAD_S = START.wall_s + LOADING.wall_s
 
 _WORKER = "echelonflow.scheduling.own_policy.worker"
-_KEPT = ("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "ECHELON_PLAIN", "LD_LIBRARY_PATH")
-"""What our own code in the process may know of the environment. The user's knows nothing of it."""
 _WITHOUT_KERNELS = re.compile(rb"echelonflow\.(scheduling\.(allocation|snapshot)|errors|model(\.\w+)?)")
 _LONGEST_REASON, _LONGEST_SUMMARY = 2000, 200
 _MOST_COUNTERS, _LONGEST_NAME = 100, 100
-_LAST_LOOK_S = 0.5
-"""How long to wait for a process whose pipe has ended to say how it ended itself."""
 
 log = logging.getLogger("echelon.own_policy")
-
-
-class Wait(Protocol):
-    """Waits until a descriptor can be read (or written), at most so long; whether it can."""
-
-    def __call__(self, descriptor: int, *, write: bool, limit_s: float) -> bool: ...
-
-
-class Ready(Protocol):
-    """Returns when the process can be read or written; TimeoutError when the time is up."""
-
-    def __call__(self, *, write: bool) -> None: ...
-
-
-def wait_here(descriptor: int, *, write: bool, limit_s: float) -> bool:
-    """Wait with nothing else to do."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLOUT if write else select.POLLIN)
-    return bool(poll.poll(math.ceil(limit_s * 1000)))
 
 
 def load(text: str, wait: Wait = wait_here, limit: TimeLimit = ANSWER) -> Policy:
@@ -131,7 +90,7 @@ class PolicyProcess:
         self._text = text
         self._wait = wait
         self._limit = limit
-        self._child: _Child | None = None
+        self._child: Child | None = None
         self._waiting = False
         self._knows_sizes = True
         self._counters: Mapping[str, int] = {}
@@ -143,7 +102,7 @@ class PolicyProcess:
         """
         path, _ = user_file.parse(self._text)
         source = user_file.read(path)
-        self._child = child = _Child(warm=warm and _may_use_kernels(source))
+        self._child = child = _started(warm=warm and _may_use_kernels(source))
         weakref.finalize(self, child.end)
         started = self._receive(None, START, "started")
         if isinstance(started, Started):
@@ -200,7 +159,7 @@ class PolicyProcess:
         child = self._child
         if child is None:
             raise PolicyError(f"policy {self._text}: its process has ended")
-        ready = _Patience(child, self._wait, limit)
+        ready = Patience(child, self._wait, limit)
         self._waiting = True
         try:
             if request is not None:
@@ -226,108 +185,8 @@ class PolicyProcess:
         return answer
 
 
-class _Child:
-    """The process itself, the ends of its pipes, and what it prints."""
-
-    def __init__(self, *, warm: bool) -> None:
-        # Plain pipes: an event loop's sockets close their descriptors when it sees fit.
-        requests, self._to = os.pipe()
-        self._from, answers = os.pipe()
-        self.output = Output()
-        self._ended = False
-        # -u: what a policy printed before it was killed is what its author wants to see.
-        argv = module_argv(_WORKER, str(requests), str(answers), WARM if warm else "", unbuffered=True)
-        environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        try:
-            self.process = subprocess.Popen(
-                argv,
-                pass_fds=[requests, answers],
-                stdin=subprocess.DEVNULL,
-                stdout=self.output.fileno(),
-                stderr=self.output.fileno(),
-                cwd="/",
-                env={**environment, **sandbox.ENVIRONMENT},
-            )
-        finally:
-            os.close(requests)
-            os.close(answers)
-        os.set_blocking(self._to, False)
-        os.set_blocking(self._from, False)
-
-    def cpu_s(self) -> float:
-        """How long it has computed so far; 0 where the system does not say."""
-        if not sys.platform.startswith("linux"):
-            return 0.0
-        return time.clock_gettime((~self.process.pid << 3) | 2)  # the clock of that process (clock_getcpuclockid)
-
-    def how_it_ended(self) -> str:
-        """In words, of a process whose pipes have ended."""
-        until_s = time.monotonic() + _LAST_LOOK_S
-        while (code := self.process.poll()) is None:
-            if time.monotonic() > until_s:
-                return "it closed its pipes"
-            time.sleep(0.002)
-        return f"exit code {code}" if code >= 0 else signal.Signals(-code).name
-
-    def end(self) -> None:
-        """End it and give back what it holds; once."""
-        if self._ended:
-            return
-        self._ended = True
-        self.process.kill()
-        self.process.poll()  # it may take a moment to die: whoever starts a process next reaps it
-        self.output.close()
-        os.close(self._to)
-        os.close(self._from)
-
-    def write(self, data: bytes, ready: Ready) -> None:
-        rest = memoryview(data)
-        while rest:
-            ready(write=True)
-            # A descriptor that is ready takes and gives at least something, so nothing blocks here.
-            rest = rest[os.write(self._to, rest) :]
-
-    def read(self, length: int, ready: Ready) -> bytes:
-        data = bytearray()
-        while len(data) < length:
-            ready(write=False)
-            piece = os.read(self._from, min(length - len(data), 1 << 20))
-            if not piece:
-                raise EOFError
-            data += piece
-        return bytes(data)
-
-    def descriptor(self, *, write: bool) -> int:
-        return self._to if write else self._from
-
-
-class _Patience:
-    """Waits for a process as long as a limit lets it: what it computes counts, and what passes meanwhile."""
-
-    def __init__(self, child: _Child, wait: Wait, limit: TimeLimit) -> None:
-        self._child = child
-        self._wait = wait
-        self._limit = limit
-        self._began_s = time.monotonic()
-        self._began_cpu_s = child.cpu_s()
-
-    def __call__(self, *, write: bool) -> None:
-        descriptor = self._child.descriptor(write=write)
-        while True:
-            left_s = self._began_s + self._limit.wall_s - time.monotonic()
-            left_cpu_s = self._began_cpu_s + self._limit.cpu_s - self._child.cpu_s()
-            # It has one thread, so it cannot have used up its computing sooner than that.
-            if self._wait(descriptor, write=write, limit_s=max(min(left_s, left_cpu_s), 0.0)):
-                return
-            if min(left_s, left_cpu_s) <= 0.0:
-                raise TimeoutError
-
-    def spent(self) -> str:
-        """In words, the limit that was met."""
-        computed_s = self._child.cpu_s() - self._began_cpu_s
-        if computed_s >= self._limit.cpu_s:
-            return f"{self._limit.cpu_s:g} s of computing"
-        return f"{self._limit.wall_s:g} s"
+def _started(*, warm: bool) -> Child:
+    return Child(_WORKER, WARM if warm else "")
 
 
 def _may_use_kernels(source: bytes) -> bool:

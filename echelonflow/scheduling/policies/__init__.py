@@ -43,7 +43,7 @@ from echelonflow.scheduling.forms import Form
 from echelonflow.scheduling.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from echelonflow.scheduling.own_policy.process import Wait
+    from echelonflow.scheduling.own_policy.child import Wait
 
 ENFORCERS = ("priority", "rate")
 
@@ -75,7 +75,7 @@ class Promises:
     reads_clock: bool = False
     """It goes by the clocks of the jobs (`snapshot.clock`). Simulations leave them out otherwise, as they take time to make."""
     plans: bool = False
-    """Its memory is told by a planner which candidate is to decide (`simulator.columns.planner`)."""
+    """Its memory is told by a planner which candidate is to decide (`simulator.columns.planner`, `controller.planning`)."""
 
 
 @dataclass(frozen=True)
@@ -124,13 +124,9 @@ def names() -> list[str]:
     return plugins.names(sys.modules[__name__])
 
 
-def enforceable() -> list[str]:
-    """Those of them that can decide about real packets: nobody has to look ahead for them."""
-    return [name for name in names() if not _plans(name)]
-
-
-def _plans(name: str) -> bool:
-    return bool(getattr(module(name), "PLANS", False))
+def deciding_alone() -> list[str]:
+    """Those of them that decide by what they are shown: nobody has to look ahead for them."""
+    return [name for name in names() if not getattr(module(name), "PLANS", False)]
 
 
 def module(name: str) -> ModuleType:
@@ -144,20 +140,11 @@ def load(text: str, wait: Wait | None = None) -> Policy:
     A user's file is run in a process of its own, and nowhere else, until the policy is closed; `wait` waits for it.
     """
     if user_file.is_named(text):
-        from echelonflow.scheduling.own_policy import process
+        from echelonflow.scheduling.own_policy import child, process
 
-        return process.load(text, wait or process.wait_here)
+        return process.load(text, wait or child.wait_here)
     name, options = plugins.parse_call(text)
     return bind(module(name), text, options)
-
-
-def check_can_be_enforced(text: str) -> None:
-    """InputError for a policy that cannot decide about real packets."""
-    name = plugins.parse_call(text)[0] if not user_file.is_named(text) else ""
-    if name in names() and _plans(name):
-        raise InputError(
-            f"policy {text}: looks ahead in simulations alone as yet (--backend fluid); choose another policy, such as clock"
-        )
 
 
 def enforcer_of(text: str) -> str:
