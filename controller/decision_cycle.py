@@ -189,8 +189,9 @@ class DecisionCycle:
         """Bytes that flows have sent by then: none of those that are only supposed to be released."""
 
         def estimate(keys: Sequence[FlowKey]) -> Floats:
-            flows = (self._books.flows.get(key) for key in keys)
-            return np.array([0.0 if flow is None else flow.sent_bytes(time_s) for flow in flows], np.float64)
+            flow_of = self._books.flows.get
+            sent = [0.0 if (flow := flow_of(key)) is None else flow.sent_bytes(time_s) for key in keys]
+            return np.array(sent, np.float64)
 
         return estimate
 
@@ -213,6 +214,8 @@ class DecisionCycle:
             if flow.known_s <= question.time_s:
                 flow.known_bytes, flow.known_s = sent_bytes, question.time_s
             flow.rate_Bps = rate_Bps
+            if treatment is flow.treatment and flow.told_ahead is None and flow.then is None and not flow.unsure:
+                continue  # most of them
             job, iteration, name = key
             told, flow.told_ahead = flow.told_ahead, None
             if told is not None and not told.is_confirmed_by(treatment):
@@ -220,10 +223,11 @@ class DecisionCycle:
                 self._ahead.forget_answer(told)
             # What its sender may have done by itself since another flow has ended is confirmed or corrected.
             done = flow.then is not None and flow.then.after not in self._books.flows and flow.then.after not in asked
-            if treatment is not None and _waits_for_its_turn(flow, treatment) and not done:
+            if flow.then is not None and treatment is not None and not done and _waits_for_its_turn(flow, treatment):
                 flow.treatment = treatment
                 continue
-            if treatment is not None and (treatment != flow.treatment or flow.unsure or done):
+            is_new = treatment is not flow.treatment and treatment != flow.treatment
+            if treatment is not None and (is_new or flow.unsure or done):
                 flow.treatment, flow.number, flow.unsure, flow.then = treatment, question.number, False, None
                 setting = Setting(job, name, iteration, treatment.dscp, treatment.rate_Bps, question.number)
                 settings.append((flow.client, setting))
@@ -231,16 +235,12 @@ class DecisionCycle:
 
     def _rule_changes(self, keys: Sequence[FlowKey]) -> list[InstallRules]:
         """Rules whose mark changes. A connection carries its iterations in turn: the first one's mark counts."""
-        first: dict[tuple[str, str], int] = {}
-        for job, iteration, name in keys:
-            if (job, iteration, name) in self._books.flows:
-                first[job, name] = min(iteration, first.get((job, name), iteration))
-        marks = {}
-        for (job, name), iteration in first.items():
-            treatment = self._books.flows[job, iteration, name].treatment
-            if treatment is not None:
-                marks[job, name] = treatment.dscp
-        return self._rules.change(marks)
+        flows, first = self._books.flows, dict[tuple[str, str], Treatment | None]()
+        for key in keys:  # in order of ids: of one connection, the earliest iteration first
+            flow = flows.get(key)
+            if flow is not None:
+                first.setdefault((key[0], key[2]), flow.treatment)
+        return self._rules.change({name: treatment.dscp for name, treatment in first.items() if treatment is not None})
 
 
 def _waits_for_its_turn(flow: FlowInFlight, treatment: Treatment) -> bool:

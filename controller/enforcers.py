@@ -18,7 +18,7 @@ from echelonflow.model.arrays import Floats
 from echelonflow.scheduling.allocation import FEASIBILITY_TOLERANCE, Allocation
 from echelonflow.scheduling.folding import UNDECIDED, fold
 from echelonflow.scheduling.snapshot import Snapshot
-from echelonflow.wire.classes import DATA_CLASSES, class_of_dscp, dscp_of_class
+from echelonflow.wire.classes import CLASSES, DATA_CLASSES, class_of_dscp, dscp_of_class
 
 SAME_RATE = 0.005
 """Relative change of a rate that is not worth a message: pacing itself is no more accurate than 1 %."""
@@ -40,6 +40,15 @@ class Treatment:
     rate_Bps: float | None = None
 
 
+_BY_CLASS = MappingProxyType(
+    {
+        (at, waits): Treatment(dscp_of_class(at), 0.0 if waits else None)
+        for at in range(CLASSES)
+        for waits in (False, True)
+    }
+)
+"""All treatments of flows that are not paced, by class and whether they wait: the same ones are told apart at once."""
+
 InForce = Sequence[Treatment | None]
 """What each flow of the snapshot has now; None for a flow that was never decided."""
 Enforcer = Callable[[Snapshot, Allocation, InForce], Sequence[Treatment | None]]
@@ -51,7 +60,7 @@ def priority(snapshot: Snapshot, allocation: Allocation, in_force: InForce) -> l
     now = np.array([UNDECIDED if old is None else class_of_dscp(old.dscp) for old in in_force], np.int64)
     chosen, held_back = fold(snapshot, allocation, now)
     rows = zip(chosen.tolist(), held_back.tolist(), strict=True)
-    return [None if at == UNDECIDED else Treatment(dscp_of_class(at), 0.0 if waits else None) for at, waits in rows]
+    return [None if at == UNDECIDED else _BY_CLASS[at, waits] for at, waits in rows]
 
 
 def rate(snapshot: Snapshot, allocation: Allocation, in_force: InForce) -> list[Treatment]:

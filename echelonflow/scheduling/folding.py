@@ -73,8 +73,11 @@ def contended(snapshot: Snapshot) -> Bools:
     """
     capacity = snapshot.capacity_Bps
     first = snapshot.path_link[snapshot.path_start[:-1]]
-    comes_from = np.unique(np.stack((snapshot.path_link, first[snapshot.hop_flow()])), axis=1)
-    inflow = np.bincount(comes_from[0], weights=capacity[comes_from[1]], minlength=snapshot.links)
+    # One number for each pair of links: pairs themselves would take ten times as long.
+    link, comes_from = np.divmod(
+        np.unique(snapshot.path_link * snapshot.links + first[snapshot.hop_flow()]), snapshot.links
+    )
+    inflow = np.bincount(link, weights=capacity[comes_from], minlength=snapshot.links)
     found: Bools = inflow > capacity * (1 + FEASIBILITY_TOLERANCE)
     found[first] = True
     return found
