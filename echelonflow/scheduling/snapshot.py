@@ -89,7 +89,23 @@ class ClockTable:
     """Jobs that have begun and not ended, whether they have a flow in the snapshot or not, in order of ids."""
 
 
-_Table = TypeVar("_Table", GroupTable, CoflowTable, JobTable)
+@dataclass(frozen=True, eq=False)
+class ConnectionTable:
+    """What jobs send from one host to another in one iteration: one connection of a training framework; k rows.
+
+    Here each flow has a connection of its own, so these are made of the flows that share both ends.
+    """
+
+    id: Ints
+    sent_bytes: Floats
+    """What its flows have sent, finished ones included."""
+    size_bytes: Floats
+    """What all its flows send in an iteration."""
+    of_flow: Ints
+    """n rows of this table."""
+
+
+_Table = TypeVar("_Table", GroupTable, CoflowTable, JobTable, ConnectionTable)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +135,8 @@ class Snapshot:
     """Names for messages; empty or L long."""
     clock: ClockTable | None = None
     """None where no job has declared its clock."""
+    connections: ConnectionTable | None = None
+    """None where nobody counted."""
 
     @property
     def flows(self) -> int:
@@ -143,7 +161,12 @@ class Snapshot:
         )
         jobs = dataclasses.replace(self.jobs, alone_s=np.full_like(self.jobs.alone_s, np.nan))
         unknown = np.full_like(self.remaining_bytes, np.nan)
-        return dataclasses.replace(self, remaining_bytes=unknown, groups=groups, jobs=jobs, clock=None)
+        connections = self.connections
+        if connections is not None:
+            connections = dataclasses.replace(connections, size_bytes=np.full_like(connections.size_bytes, np.nan))
+        return dataclasses.replace(
+            self, remaining_bytes=unknown, groups=groups, jobs=jobs, clock=None, connections=connections
+        )
 
     def beside(self, some: Bools) -> Bools:
         """n: whether a flow has a link that one of `some` (n) uses; these themselves are among them."""
@@ -193,7 +216,13 @@ class Snapshot:
                 self.clock.layer[kept],
                 self.clock.under_way,
             ),
+            connections=None if self.connections is None else _connections_of(self.connections, kept),
         )
+
+
+def _connections_of(table: ConnectionTable, kept: Bools) -> ConnectionTable:
+    rows, of_flow = _rows_in_use(table.of_flow[kept])
+    return dataclasses.replace(_table_rows(table, rows, ("of_flow",)), of_flow=of_flow)
 
 
 def _rows_in_use(of: Ints) -> tuple[Ints, Ints]:

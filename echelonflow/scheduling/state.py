@@ -27,7 +27,14 @@ from echelonflow.scheduling import job_clocks
 from echelonflow.scheduling.group_info import INDEX_BITS, FlowInfo, GroupInfo, group_info
 from echelonflow.scheduling.job_clocks import JobClocks
 from echelonflow.scheduling.slot_table import PathNumbers, Pool, SlotTable
-from echelonflow.scheduling.snapshot import ClockTable, CoflowTable, GroupTable, JobTable, Snapshot
+from echelonflow.scheduling.snapshot import (
+    ClockTable,
+    CoflowTable,
+    ConnectionTable,
+    GroupTable,
+    JobTable,
+    Snapshot,
+)
 from echelonflow.wire.messages import Declare, FlowClock, FlowDeclaration
 
 Estimate = Callable[[Sequence[FlowKey]], Floats]
@@ -59,8 +66,12 @@ COFLOW_COLUMNS: Mapping[str, Any] = MappingProxyType(
     {**_SHARED, **dict.fromkeys(("weight", "arrival_s", "finished_bytes"), np.float64)}
 )
 
+CONNECTION_COLUMNS: Mapping[str, Any] = MappingProxyType(
+    {**_SHARED, **dict.fromkeys(("size_bytes", "finished_bytes"), np.float64)}
+)
+
 FLOW_COLUMNS: Mapping[str, Any] = MappingProxyType(
-    {**_SHARED, **dict.fromkeys(("run", "coflow", "path", "clock", "iteration", "layer"), np.int64)}
+    {**_SHARED, **dict.fromkeys(("run", "coflow", "path", "clock", "iteration", "layer", "connection"), np.int64)}
     | dict.fromkeys(("size_bytes", "offset_s", "sent_bytes", "release_s", "tail_s", "to_end_s"), np.float64)
 )
 """`clock`: the slot of its job's; that and what follows from it is not a number where no clock was declared."""
@@ -99,6 +110,8 @@ class _Before:
     has_coflow: bool
     """Whether a flow of the run's part of the Coflow was released."""
     clock: job_clocks.Before
+    has_connection: bool
+    """Whether a flow with the same ends was released."""
 
 
 @dataclass(slots=True)
@@ -110,11 +123,30 @@ class CoflowIteration:
 
 
 @dataclass(slots=True)
+class ConnectionInfo:
+    """What a job's flows between two hosts add up to in an iteration."""
+
+    first_index: int
+    """The smallest index of its flows."""
+    flows: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(slots=True)
+class ConnectionIteration:
+    """The same in one iteration, kept until all its flows have finished."""
+
+    slot: int
+    unfinished: int
+
+
+@dataclass(slots=True)
 class JobInfo:
-    """What all groups of a job add up to: the bytes on each link of the network."""
+    """What all groups of a job add up to: the bytes on each link of the network, and from host to host."""
 
     slot: int
     volume_bytes: Ints
+    connections: dict[tuple[str, str], ConnectionInfo] = field(default_factory=dict)
 
 
 class SchedulerState:
@@ -136,11 +168,13 @@ class SchedulerState:
         self._clocks = JobClocks()
         self._runs: dict[tuple[str, int, str], GroupRun] = {}
         self._coflows: dict[tuple[str, int, str], CoflowIteration] = {}
+        self._connections: dict[tuple[str, int, str, str], ConnectionIteration] = {}
         self._slot_of: dict[FlowKey, int] = {}
         self._key_of: dict[int, FlowKey] = {}
         self._job_table = SlotTable(JOB_COLUMNS)
         self._run_table = SlotTable(RUN_COLUMNS)
         self._coflow_table = SlotTable(COFLOW_COLUMNS)
+        self._connection_table = SlotTable(CONNECTION_COLUMNS)
         self._flow_table = SlotTable(FLOW_COLUMNS)
         self._in_order: Ints = np.zeros(0, np.int64)
         """Slots of the flows in order of their ids, as of when they were last put in order."""
@@ -166,6 +200,11 @@ class SchedulerState:
         job.volume_bytes[info.links] += info.volume_bytes
         self._job_table["alone_s"][job.slot] = np.max(job.volume_bytes / self._capacity_Bps)
         self._clocks.declare(group, job.volume_bytes / self._capacity_Bps)
+        for flow in group.flows:
+            known = job.connections.setdefault((flow.src_host, flow.dst_host), ConnectionInfo(flow.index))
+            known.first_index = min(known.first_index, flow.index)
+            known.flows += 1
+            known.size_bytes += flow.size_bytes
         self._groups[key] = info
         self._declared.update({(group.job, name): flow for name, flow in info.flows.items()})
 
@@ -195,6 +234,8 @@ class SchedulerState:
         if run.unreleased == 0:
             runs["links"][run.slot] = 0
         coflows["active"][coflow] += 1
+        connection = self._begin_connection(job, iteration, flow.declaration)
+        self._connection_table["active"][connection] += 1
         if self._flow_table.full:
             self._put_in_order()
         clock = flow.declaration.clock or _NO_CLOCK
@@ -204,6 +245,7 @@ class SchedulerState:
             active=1,
             run=run.slot,
             coflow=coflow,
+            connection=connection,
             path=self._paths.number(flow.path),
             size_bytes=flow.declaration.size_bytes,
             offset_s=offset_s,
@@ -254,6 +296,7 @@ class SchedulerState:
             arrival_s=math.inf if coflow is None else float(self._coflow_table["arrival_s"][coflow.slot]),
             has_coflow=run is not None and flow.declaration.coflow in run.coflows,
             clock=self._clocks.before(job),
+            has_connection=_connection_key(job, iteration, flow.declaration) in self._connections,
         )
 
     def _take_back(self, before: _Before) -> None:
@@ -267,6 +310,10 @@ class SchedulerState:
         self._flow_table["active"][slot] = 0
         self._flow_table.give_back([slot])
         runs["active"][run.slot] -= 1
+        connection = _connection_key(job, iteration, flow.declaration)
+        self._connection_table["active"][self._connections[connection].slot] -= 1
+        if not before.has_connection:
+            self._end_connection(connection)
         coflows["active"][run.coflows[name]] -= 1
         coflows["arrival_s"][run.coflows[name]] = before.arrival_s
         runs["earliest_s"][run.slot], runs["head_s"][run.slot] = before.earliest_s, before.head_s
@@ -303,6 +350,7 @@ class SchedulerState:
         runs["active"][run.slot] -= 1
         coflows["finished_bytes"][coflow] += flows["size_bytes"][slot]
         coflows["active"][coflow] -= 1
+        self._finish_in_connection(key[0], key[1], self._info(key).declaration)
         self._clocks.finish(key[0], key[1], self._info(key).declaration.clock, now_s)
         self._forget_flow(key)
         run.unfinished -= 1
@@ -315,6 +363,8 @@ class SchedulerState:
             self._end_run(run_key)
         for key in [key for key in self._slot_of if key[0] == job]:
             self._forget_flow(key)
+        for connection in [key for key in self._connections if key[0] == job]:
+            self._end_connection(connection)
         self._groups = {key: info for key, info in self._groups.items() if key[0] != job}
         self._declared = {key: info for key, info in self._declared.items() if key[0] != job}
         if job in self._jobs:
@@ -409,8 +459,21 @@ class SchedulerState:
             ),
             link_names=self._link_names,
             clock=self._clock_table(slots) if self._clocks else None,
+            connections=self._connections_in_flight(slots, sent),
         )
         return snapshot, self._keys
+
+    def _connections_in_flight(self, slots: Ints, sent_bytes: Floats) -> ConnectionTable:
+        """What the flows in `slots`, of which so much is sent, are part of from host to host."""
+        table = self._connection_table
+        rows, of_flow = self._in_flight(table, self._flow_table["connection"][slots])
+        in_flight_bytes = np.bincount(of_flow, weights=sent_bytes, minlength=len(rows))
+        return ConnectionTable(
+            id=self._id_of(table, rows),
+            sent_bytes=table["finished_bytes"][rows] + in_flight_bytes,
+            size_bytes=table["size_bytes"][rows],
+            of_flow=of_flow,
+        )
 
     def _clock_table(self, slots: Ints) -> ClockTable:
         """What clocks say of the flows in `slots`."""
@@ -547,6 +610,35 @@ class SchedulerState:
             self._coflow_table["active"][coflow.slot] = 0
             self._coflow_table.give_back([coflow.slot])
 
+    def _begin_connection(self, job: str, iteration: int, flow: FlowDeclaration) -> int:
+        """The slot of what the job sends between the ends of a flow in an iteration."""
+        key = _connection_key(job, iteration, flow)
+        if key not in self._connections:
+            declared = self._jobs[job].connections[flow.src_host, flow.dst_host]
+            slot = self._connection_table.take(
+                job=self._jobs[job].slot,
+                in_job=stable_id(0, iteration, declared.first_index),
+                active=0,
+                size_bytes=declared.size_bytes,
+                finished_bytes=0.0,
+            )
+            self._connections[key] = ConnectionIteration(slot, declared.flows)
+        return self._connections[key].slot
+
+    def _finish_in_connection(self, job: str, iteration: int, flow: FlowDeclaration) -> None:
+        key, table = _connection_key(job, iteration, flow), self._connection_table
+        connection = self._connections[key]
+        table["finished_bytes"][connection.slot] += flow.size_bytes
+        table["active"][connection.slot] -= 1
+        connection.unfinished -= 1
+        if connection.unfinished == 0:
+            self._end_connection(key)
+
+    def _end_connection(self, key: tuple[str, int, str, str]) -> None:
+        connection = self._connections.pop(key)
+        self._connection_table["active"][connection.slot] = 0
+        self._connection_table.give_back([connection.slot])
+
     def _forget_flow(self, key: FlowKey) -> None:
         slot = self._slot_of.pop(key)
         del self._key_of[slot]
@@ -566,6 +658,10 @@ class SchedulerState:
             self._info(key)
             raise InputError(f"flow {name!r} of job {job!r}, iteration {iteration}, is not in flight")
         return slot
+
+
+def _connection_key(job: str, iteration: int, flow: FlowDeclaration) -> tuple[str, int, str, str]:
+    return job, iteration, flow.src_host, flow.dst_host
 
 
 def _lower(column: Floats, slot: int, value: float) -> None:

@@ -25,6 +25,7 @@ from echelonflow.scheduling.state import stable_id
 from echelonflow.scheduling.steady import JobLoads
 from simulator.columns import loops, planner, room
 from simulator.columns import tables as t
+from simulator.columns.connections import Connections
 from simulator.columns.plan import Asked, Clocks, asked_of
 from simulator.engine import IDLE_DECISIONS, MOVED_SHARE, no_progress, stuck, waits_for_ever
 
@@ -71,6 +72,7 @@ class Simulation:
         self._plan = asked.plan
         self._network = network
         self._clocks = asked.clocks
+        self._connections = Connections(asked) if policy.promises.reads_connections else None
         self._under_way = np.zeros(0, np.int64)
         """Places of the jobs in `_loads`."""
         self._loads: JobLoads | None = None
@@ -246,6 +248,7 @@ class Simulation:
             jobs=JobTable(mine(seen.job_ids[:jobs]), compute_s, alone_s),
             link_names=self._link_names,
             clock=None if self._clocks is None else self._clock_table(self._clocks, flows),
+            connections=None if self._connections is None else self._connections.table(self.tables, sent_bytes),
         )
 
     def _clock_table(self, clocks: Clocks, flows: int) -> ClockTable:

@@ -20,7 +20,7 @@ from echelonflow.wire.messages import Declare, FlowClock, FlowDeclaration, JobCl
 NETWORK = topologies.build(
     "leaf-spine", {"leaves": 2, "spines": 1, "hosts_per_leaf": 3, "rate_bps": 8e6, "fabric_rate_bps": 16e6}
 )
-NUMBERS = ("aalo(first_bytes=100000,factor=2)", "aalo(queues=1)", "random-order(seed=7)", "random-order(seed=-1)")
+NUMBERS = ("aalo(first_bytes=100000,factor=2)", "aalo(queues=1)", "mltcp(steps=1)", "mltcp(steps=64,slope=9)", "random-order(seed=7)", "random-order(seed=-1)")
 """Options that are numbers: what the snapshots below would not reach by default."""
 
 
@@ -156,7 +156,13 @@ def shuffled(snapshot, seed):
         coflows=_permuted(snapshot.coflows, coflows),
         jobs=_permuted(snapshot.jobs, jobs),
         clock=snapshot.clock and _permuted(snapshot.clock, order, special=("under_way",)),
+        connections=snapshot.connections and _permuted_connections(snapshot.connections, order, rng),
     )  # fmt: skip
+
+
+def _permuted_connections(table, order, rng):
+    rows = rng.permutation(len(table.id))
+    return dataclasses.replace(_permuted(table, rows, special=("of_flow",)), of_flow=np.argsort(rows)[table.of_flow][order])
 
 
 def scaled(snapshot, by_bytes=1.0, by_s=1.0):
@@ -169,6 +175,8 @@ def scaled(snapshot, by_bytes=1.0, by_s=1.0):
 
     tables = {name: getattr(snapshot, name) for name in ("groups", "coflows", "jobs")}
     others = {name: dataclasses.replace(table, **columns(table)) for name, table in tables.items()}
+    if snapshot.connections is not None:
+        others["connections"] = dataclasses.replace(snapshot.connections, **columns(snapshot.connections))
     clock = snapshot.clock
     if clock is not None:
         under_way = dataclasses.replace(clock.under_way, **columns(clock.under_way))
@@ -179,7 +187,8 @@ def scaled(snapshot, by_bytes=1.0, by_s=1.0):
 def arrays(snapshot):
     """Copies of all arrays of a snapshot and its tables."""
     clock = () if snapshot.clock is None else (snapshot.clock, snapshot.clock.under_way)
-    tables = (snapshot, snapshot.groups, snapshot.coflows, snapshot.jobs, *clock)
+    connections = () if snapshot.connections is None else (snapshot.connections,)
+    tables = (snapshot, snapshot.groups, snapshot.coflows, snapshot.jobs, *clock, *connections)
     every = [getattr(table, field.name) for table in tables for field in dataclasses.fields(table)]
     return [a.copy() for a in every if isinstance(a, np.ndarray)]
 

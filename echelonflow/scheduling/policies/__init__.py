@@ -6,7 +6,8 @@ nothing but the snapshot. Each option's annotation is a `Literal` of the words i
 (its order) or "rate" (its rates).
 
 What a policy promises, it says in module constants (left out: no promise, see `Promises`): `KNOWS_SIZES = False`,
-`WORK_CONSERVING = True`, `STARVATION_FREE = True`, `READS_CLOCK = True`. The first is enforced: such a policy gets snapshots without sizes.
+`WORK_CONSERVING = True`, `STARVATION_FREE = True`, `READS_CLOCK = True`, `READS_CONNECTIONS = True`. The first is enforced: such a policy
+gets snapshots without sizes.
 A function `validate(**options)` may refuse options whose values make no sense (InputError).
 A function `memory(**options)` may make what one loaded policy keeps from decision to decision (None: nothing), which
 `allocate` then gets as `memory=`; its `counters()` are shown with a run. Nothing else outlives a decision.
@@ -74,6 +75,8 @@ class Promises:
     """A flow finishes in bounded time, whatever comes after it."""
     reads_clock: bool = False
     """It goes by the clocks of the jobs (`snapshot.clock`). Simulations leave them out otherwise, as they take time to make."""
+    reads_connections: bool = False
+    """It goes by what jobs send from host to host in an iteration (`snapshot.connections`); simulations may leave it out otherwise."""
     plans: bool = False
     """Its memory is told by a planner which candidate is to decide (`simulator.columns.planner`, `controller.planning`)."""
 
