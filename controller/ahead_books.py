@@ -160,7 +160,8 @@ class AheadBooks:
         """What `policy` is asked, supposing that the flows of `ahead` were released and others had `ended`."""
         began_s = self._clock()
         with self._state.supposing(ahead.flows, now_s):
-            snapshot, keys = self._state.snapshot(now_s, estimate)
+            connections = policy.promises.reads_connections
+            snapshot, keys = self._state.snapshot(now_s, estimate, connections=connections)
         kept = np.array([key not in ended for key in keys], bool)
         if not kept.all():
             snapshot, keys = snapshot.only(kept), [key for key in keys if key not in ended]

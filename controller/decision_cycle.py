@@ -66,7 +66,8 @@ class DecisionCycle:
         if not self._books.flows:
             self._ahead.note_decision()
             return None
-        snapshot, keys = self._state.snapshot(now_s, self._estimate(now_s))
+        connections = policy.promises.reads_connections
+        snapshot, keys = self._state.snapshot(now_s, self._estimate(now_s), connections=connections)
         number = self._number()
         self._asked = Question(number, policy, snapshot, tuple(keys), now_s, news.words(), began_s, self._clock())
         return self._asked
@@ -268,7 +269,8 @@ def digest(snapshot: Snapshot) -> str:
     """Hash of the time and all arrays of a snapshot: equal digests mean equal inputs."""
     found = hashlib.blake2b(np.float64(snapshot.now_s).tobytes(), digest_size=8)
     clock = () if snapshot.clock is None else (snapshot.clock, snapshot.clock.under_way)
-    for table in (snapshot, snapshot.groups, snapshot.coflows, snapshot.jobs, *clock):
+    connections = () if snapshot.connections is None else (snapshot.connections,)
+    for table in (snapshot, snapshot.groups, snapshot.coflows, snapshot.jobs, *clock, *connections):
         for column in dataclasses.fields(table):
             value = getattr(table, column.name)
             if isinstance(value, np.ndarray):

@@ -51,7 +51,7 @@ class DecidedAhead:
     def _ask(self, candidates: CandidateSet, in_force: dict[FlowKey, int], now_s: float) -> tuple[_Treatment, ...]:
         state = self._source.state
         with state.supposing(candidates.flows, now_s):
-            snapshot, keys = state.snapshot(now_s)
+            snapshot, keys = state.snapshot(now_s, connections=self._policy.promises.reads_connections)
         kept = [key not in candidates.ended for key in keys]
         snapshot, keys = snapshot.only(np.array(kept, bool)), [key for key in keys if key not in candidates.ended]
         allocation = self._policy(snapshot)

@@ -87,9 +87,18 @@ def simulate(
         policy.memory.follow(_planned(jobs, network, policy.name))
     realism, is_ahead = with_classes(realism, faults), realism.undecided == "ahead" and not policy.isolated
     source = TrainingJobs(
-        jobs, network, record, realism.late_s, faults, measured, profiles,
-        ahead=is_ahead, clocks=policy.promises.reads_clock,
-    )  # fmt: skip
+        jobs,
+        network,
+        record,
+        realism.late_s,
+        faults,
+        measured,
+        profiles,
+        ahead=is_ahead,
+        clocks=policy.promises.reads_clock,
+        connections=policy.promises.reads_connections,
+        slots=policy.slots,
+    )
     ahead = DecidedAhead(source, policy, realism.classes_for(policy.enforcer)) if is_ahead else None
     carried_Bps = None if measured is None else measured.carried_Bps
     in_force = FaultsInForce(faults, network, source, carried_Bps) if faults else None
@@ -100,7 +109,7 @@ def simulate(
         replayed = Replayed(source.in_force_s, source.decided, carried_Bps, acknowledgements)
     Engine(source, policy, realism, in_force, replayed, ahead).run(on_progress)
     source.check_done()
-    record.counters.update(policy.counters())
+    record.counters.update({**policy.counters(), **source.counters()})
     return record
 
 
@@ -117,7 +126,7 @@ def _in_columns(
     It does where kernels are compiled, nothing departs from the ideal, and there is enough to do. What is asked must
     also make sense: the plain event loop says what does not.
     """
-    if not kernels.can_compile() or faults or measured is not None or not jobs:
+    if not kernels.can_compile() or faults or measured is not None or not jobs or policy.promises.holds_back:
         return False
     ideal = Realism(undecided=realism.undecided, enforcer=realism.enforcer, classes=realism.classes)
     if realism != ideal or realism.undecided == "ahead" or realism.folds(policy.enforcer):

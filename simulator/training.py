@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,12 +18,14 @@ from echelonflow.model.flow_key import FlowKey
 from echelonflow.model.measured import Measured
 from echelonflow.model.network import Network
 from echelonflow.model.progress import JobProgress, StepKey
+from echelonflow.model.slots import HeldIterations, Slots
 from echelonflow.records.run_columns import ComputeColumns, ComputeStep, FlowColumns, FlowStep
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling.ahead import Candidates
 from echelonflow.scheduling.folding import UNDECIDED
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.scheduling.state import SchedulerState
+from echelonflow.scheduling.time_shifts import Profile
 from echelonflow.wire.declare import declarations
 from echelonflow.wire.messages import FlowDeclaration
 from simulator.engine import waits_for_ever
@@ -65,6 +67,8 @@ class _Step:
     """Declaration, group and group's kind of a transfer over the network."""
     ends: tuple[int, ...] = ()
     """The ranks that a transfer goes from and to."""
+    is_first: bool = False
+    """Whether it waits for nothing of its own iteration."""
     place: int = 0
     """Of a computation or a flow over the network among those of the run's record."""
 
@@ -75,7 +79,9 @@ class TrainingJobs:
     Computations end later by an exponential time of mean `late_s`; its draws follow from the record's repeat. Where a run
     has `measured` what was late, the same steps are late here by as much. The scheduler is told `profiles`, if there are
     any, instead of how long computations take. Only with `ahead` is it found out which flows
-    can be released next (`candidates`), and only with `clocks` what the clocks of the jobs say.
+    can be released next (`candidates`), and only with `clocks` what the clocks of the jobs say. Without `connections`
+    snapshots do not tell what is sent from host to host. Where a policy has `slots`,
+    iterations of jobs begin when it says so; it is asked when jobs come or go.
     """
 
     def __init__(
@@ -90,6 +96,8 @@ class TrainingJobs:
         *,
         ahead: bool = False,
         clocks: bool = False,
+        connections: bool = True,
+        slots: Callable[[Sequence[Profile]], Mapping[str, Slots]] | None = None,
     ) -> None:
         self.candidates = Candidates()
         self._jobs = list(jobs)
@@ -104,8 +112,15 @@ class TrainingJobs:
         self._gates = [None if job.discipline is None else Gate(job) for job in jobs]
         """What lets a job's transfers go; None: they go as soon as they are ready."""
         self._held_since_s: dict[tuple[int, StepKey], float] = {}
+        self._slots = slots
+        self._held = {job.name: HeldIterations() for job in jobs} if slots is not None else {}
+        """By job, if any may be held back."""
+        self._slots_for: tuple[str, ...] = ()
+        """The jobs that were under way when slots were computed last."""
+        self._times_asked = 0
         self._state = SchedulerState(network)
         self._late_s = late_s
+        self._with_connections = connections
         self._draw = random.Random(record.repeat)
         declared: dict[tuple[str, str], tuple[FlowDeclaration, str, str]] = {}
         for group in declarations(profiles or jobs, ahead=ahead, network=network if clocks else None):
@@ -138,6 +153,19 @@ class TrainingJobs:
         while self._calendar and self._calendar[0][0] <= now_s:
             _, _, i, step, start_s = heapq.heappop(self._calendar)
             self._end_step(i, step, start_s, now_s)
+        if self._slots is not None and (under_way := self._state.clocks.names_under_way()) != self._slots_for:
+            found = self._slots(self._state.clocks.profiles())
+            for job, held in self._held.items():
+                held.slots = found.get(job)
+            self._slots_for = under_way
+            self._times_asked += 1
+
+    def counters(self) -> Mapping[str, int]:
+        """How often slots were computed, and how many iterations were held back; nothing where none can be."""
+        if self._slots is None:
+            return {}
+        held = sum(each.held for each in self._held.values())
+        return {"times that slots were computed": self._times_asked, "iterations held back": held}
 
     def take_released(self) -> tuple[Ints, Floats]:
         released, self._released = self._released, []
@@ -191,7 +219,7 @@ class TrainingJobs:
 
     def snapshot(self, flows: Flows, now_s: float) -> tuple[Snapshot, Ints | None]:
         self._state.progress_all(self._slot[flows.handle], flows.sent_bytes)
-        snapshot, _ = self._state.snapshot(now_s)
+        snapshot, _ = self._state.snapshot(now_s, connections=self._with_connections)
         return snapshot, np.searchsorted(flows.handle, self._handle[self._state.slots])
 
     def connections(self, handle: Ints) -> Sequence[Hashable]:
@@ -258,6 +286,8 @@ class TrainingJobs:
             iteration, name = key
             step = steps[name]
             begin_s = max(self._begin_s.pop((i, key), now_s), now_s)
+            if step.is_first and job in self._held:
+                begin_s = self._held[job].begin_s(iteration, begin_s)
             if step.flow is not None:
                 begin_s += self._measured.release_s.get((job, iteration, name), 0.0)
             if step.compute is None and self._gates[i] is not None:
@@ -374,11 +404,10 @@ def _step(
     key = (job.name, step.name)
     if isinstance(step, Compute):
         host = job.placement[step.rank]
-        return _Step(host, step.duration_s, (step.kind, step.rank, host), None, (), places[key])
+        return _Step(host, step.duration_s, (step.kind, step.rank, host), None, (), not step.after, places[key])
     # One within a host is not declared.
-    return _Step(
-        job.placement[step.src_rank], 0.0, None, declared.get(key), (step.src_rank, step.dst_rank), places.get(key, 0)
-    )
+    ends, place = (step.src_rank, step.dst_rank), places.get(key, 0)
+    return _Step(job.placement[step.src_rank], 0.0, None, declared.get(key), ends, not step.after, place)
 
 
 def _set(column: Ints, row: int, value: int) -> Ints:

@@ -39,6 +39,8 @@ class Clock:
     to_end_s: Mapping[str, float]
     layer: Mapping[str, int]
     """From 0; those that are waited for at once have the same."""
+    lasts_s: Mapping[str, float]
+    """How long it takes."""
     iteration_s: float
     """The least iteration time."""
 
@@ -62,6 +64,7 @@ def clock_of(job: Job, network: Network) -> Clock:
         tail_s={dag.steps[place].name: tails_s[place] for place in crossing},
         to_end_s={dag.steps[place].name: to_end_s[place] for place in crossing},
         layer={dag.steps[place].name: layer for place, layer in zip(crossing, layers, strict=True)},
+        lasts_s={dag.steps[place].name: lasts_s[place] for place in crossing},
         iteration_s=max(_cycle_s(job, lasts_s), load_s),
     )
 

@@ -8,7 +8,7 @@ nobody said how many iterations there are, until it is withdrawn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ import numpy as np
 from echelonflow.model.arrays import Floats
 from echelonflow.scheduling.slot_table import SlotTable
 from echelonflow.scheduling.steady import JobLoads
+from echelonflow.scheduling.time_shifts import Profile
 from echelonflow.wire.messages import Declare, FlowClock, JobClock
 
 
@@ -27,6 +28,15 @@ class _Iteration:
     flows: int = 0
     """That have ended."""
     end_s: float = -np.inf
+
+
+class _Piece(NamedTuple):
+    """What a flow brings to a link: since when in an iteration, for how long, and how long the link needs for it."""
+
+    link: int
+    begin_s: float
+    lasts_s: float
+    load_s: float
 
 
 @dataclass(slots=True)
@@ -45,6 +55,13 @@ class _Clock:
     ended: int = 0
     """Flows of all iterations."""
     iterations: dict[int, _Iteration] = field(default_factory=dict)
+    profile: list[_Piece] = field(default_factory=list)
+    latest: int = -1
+    """The latest iteration of which a flow was released."""
+    began_s: float = -np.inf
+    """When that began: the least release less lead of its flows."""
+    came: int = 0
+    """How many jobs had begun before it."""
 
     @property
     def is_under_way(self) -> bool:
@@ -58,6 +75,16 @@ class Before(NamedTuple):
     begun: bool
     ended_s: float
     last: int
+    latest: int
+    began_s: float
+
+
+def _profile(job: str, clock: _Clock) -> Profile:
+    pieces = clock.profile
+    times = np.array([piece[1:] for piece in pieces], np.float64).reshape(len(pieces), 3)
+    link = np.array([piece.link for piece in pieces], np.int64)
+    period_s = max(clock.declared.iteration_s, float(clock.load_s.max()))  # whatever a client says of it
+    return Profile(job, period_s, float(clock.began_s), link, *times.T)
 
 
 class JobClocks:
@@ -71,12 +98,14 @@ class JobClocks:
         """By job: when the last iteration ended that has, and which that is; -1: the first one has begun."""
         self._table.take(ended_s=np.nan, last=-1)
         self._under_way: JobLoads | None = None
+        self._begun = 0
+        """Jobs that have begun so far."""
 
     def __bool__(self) -> bool:
         return bool(self._clocks)
 
-    def declare(self, group: Declare, load_s: Floats) -> None:
-        """A group of a job is known; `load_s` is what an iteration of all its groups brings to each link."""
+    def declare(self, group: Declare, load_s: Floats, paths: Mapping[str, Sequence[int]], capacity_Bps: Floats) -> None:
+        """A group of a job is known, and the `paths` of its flows; `load_s` is what an iteration of all its groups brings to each link."""
         if group.clock is None:
             return
         if group.job not in self._clocks:
@@ -84,6 +113,11 @@ class JobClocks:
         clock = self._clocks[group.job]
         clock.load_s = load_s
         clock.flows += len(group.flows)
+        for flow in group.flows:
+            if flow.clock is not None:
+                load = ((link, flow.size_bytes / float(capacity_Bps[link])) for link in paths[flow.flow])
+                lasts_s, lead_s = flow.clock.lasts_s, flow.clock.lead_s
+                clock.profile += [_Piece(link, lead_s, max(lasts_s, need_s), need_s) for link, need_s in load]
         self.note_places()
 
     def note_places(self) -> None:
@@ -94,8 +128,9 @@ class JobClocks:
         """What `take_back` needs."""
         clock = self._clocks.get(job)
         if clock is None:
-            return Before(begun=False, ended_s=np.nan, last=-1)
-        return Before(clock.begun, float(self._table["ended_s"][clock.slot]), int(self._table["last"][clock.slot]))
+            return Before(begun=False, ended_s=np.nan, last=-1, latest=-1, began_s=-np.inf)
+        ended_s, last = float(self._table["ended_s"][clock.slot]), int(self._table["last"][clock.slot])
+        return Before(clock.begun, ended_s, last, clock.latest, clock.began_s)
 
     def release(self, job: str, iteration: int, flow: FlowClock | None, now_s: float) -> int:
         """A flow of the iteration is released; returns the job's slot."""
@@ -104,6 +139,10 @@ class JobClocks:
             return self.NONE
         if not clock.begun:
             clock.begun, self._under_way = True, None
+            clock.came, self._begun = self._begun, self._begun + 1
+        if flow is not None and iteration >= clock.latest:
+            earlier_s = clock.began_s if iteration == clock.latest else np.inf
+            clock.latest, clock.began_s = iteration, min(earlier_s, now_s - flow.lead_s)
         ended_s, last = self._table["ended_s"], self._table["last"]
         if flow is not None and ended_s[clock.slot] == np.inf:
             clock.first = iteration
@@ -119,6 +158,8 @@ class JobClocks:
             return
         if clock.begun != before.begun:
             clock.begun, self._under_way = before.begun, None
+            self._begun -= 1
+        clock.latest, clock.began_s = before.latest, before.began_s
         self._table["ended_s"][clock.slot], self._table["last"][clock.slot] = before.ended_s, before.last
 
     def finish(self, job: str, iteration: int, flow: FlowClock | None, now_s: float) -> None:
@@ -148,6 +189,11 @@ class JobClocks:
     def names_under_way(self) -> tuple[str, ...]:
         """The jobs that are under way, in order of their names."""
         return tuple(sorted(job for job, clock in self._clocks.items() if clock.is_under_way))
+
+    def profiles(self) -> list[Profile]:
+        """The iterations of the jobs that are under way, in the order in which these began."""
+        known = sorted((clock.came, job) for job, clock in self._clocks.items() if clock.is_under_way)
+        return [_profile(job, self._clocks[job]) for _, job in known if self._clocks[job].began_s > -np.inf]
 
     @property
     def ended_s(self) -> Floats:

@@ -199,7 +199,8 @@ class SchedulerState:
         job = self._jobs[group.job]
         job.volume_bytes[info.links] += info.volume_bytes
         self._job_table["alone_s"][job.slot] = np.max(job.volume_bytes / self._capacity_Bps)
-        self._clocks.declare(group, job.volume_bytes / self._capacity_Bps)
+        paths = {name: flow.path for name, flow in info.flows.items()}
+        self._clocks.declare(group, job.volume_bytes / self._capacity_Bps, paths, self._capacity_Bps)
         for flow in group.flows:
             known = job.connections.setdefault((flow.src_host, flow.dst_host), ConnectionInfo(flow.index))
             known.first_index = min(known.first_index, flow.index)
@@ -379,7 +380,7 @@ class SchedulerState:
 
     @property
     def clocks(self) -> JobClocks:
-        """The clocks of the jobs that declared one."""
+        """Which jobs are under way, and what they declared of their iterations."""
         return self._clocks
 
     @property
@@ -417,11 +418,13 @@ class SchedulerState:
         reference_s = self._reference_s(flows["run"][[slot]])[0]
         return float(reference_s + flows["offset_s"][slot])
 
-    def snapshot(self, now_s: float, estimate: Estimate | None = None) -> tuple[Snapshot, list[FlowKey]]:
+    def snapshot(
+        self, now_s: float, estimate: Estimate | None = None, *, connections: bool = True
+    ) -> tuple[Snapshot, list[FlowKey]]:
         """The snapshot at `now_s`, and the key of each of its rows, in order of ids (the list is not to be changed).
 
         `estimate` gives the bytes that each flow has sent where reports are older than `now_s`; without it, the
-        bytes reported count.
+        bytes reported count. What is sent from host to host may be left out where nobody reads it: it takes time.
         """
         self._put_in_order()
         flows, slots = self._flow_table, self._in_order
@@ -459,7 +462,7 @@ class SchedulerState:
             ),
             link_names=self._link_names,
             clock=self._clock_table(slots) if self._clocks else None,
-            connections=self._connections_in_flight(slots, sent),
+            connections=self._connections_in_flight(slots, sent) if connections else None,
         )
         return snapshot, self._keys
 

@@ -74,6 +74,7 @@ def _flow_clock(clock: Clock, transfer: str) -> FlowClock:
         clock.tail_s[transfer],
         clock.to_end_s[transfer],
         clock.layer[transfer],
+        clock.lasts_s[transfer],
     )
 
 

@@ -70,7 +70,8 @@ class FlowClock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Longest paths: from the start of the iteration to its release, and from its end through computations of its own
     iteration. Then from its end to the end of the next iteration, and to that of its own. And its place in the order in
-    which computations of an iteration wait for flows.
+    which computations of an iteration wait for flows. It lasts as long as its Coflow needs: with the lead, that is when in an
+    iteration it sends, and all flows of a job together are the iteration's profile.
     """
 
     lead_s: DurationS
@@ -78,6 +79,7 @@ class FlowClock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tail_s: DurationS
     to_end_s: DurationS = 0.0
     layer: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
+    lasts_s: DurationS = 0.0
 
 
 class JobClock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

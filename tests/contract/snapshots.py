@@ -20,7 +20,14 @@ from echelonflow.wire.messages import Declare, FlowClock, FlowDeclaration, JobCl
 NETWORK = topologies.build(
     "leaf-spine", {"leaves": 2, "spines": 1, "hosts_per_leaf": 3, "rate_bps": 8e6, "fabric_rate_bps": 16e6}
 )
-NUMBERS = ("aalo(first_bytes=100000,factor=2)", "aalo(queues=1)", "mltcp(steps=1)", "mltcp(steps=64,slope=9)", "random-order(seed=7)", "random-order(seed=-1)")
+NUMBERS = (
+    "aalo(first_bytes=100000,factor=2)",
+    "aalo(queues=1)",
+    "mltcp(steps=1)",
+    "mltcp(steps=64,slope=9)",
+    "random-order(seed=7)",
+    "random-order(seed=-1)",
+)
 """Options that are numbers: what the snapshots below would not reach by default."""
 
 
@@ -162,7 +169,9 @@ def shuffled(snapshot, seed):
 
 def _permuted_connections(table, order, rng):
     rows = rng.permutation(len(table.id))
-    return dataclasses.replace(_permuted(table, rows, special=("of_flow",)), of_flow=np.argsort(rows)[table.of_flow][order])
+    return dataclasses.replace(
+        _permuted(table, rows, special=("of_flow",)), of_flow=np.argsort(rows)[table.of_flow][order]
+    )
 
 
 def scaled(snapshot, by_bytes=1.0, by_s=1.0):

@@ -59,7 +59,7 @@ def test_bad_input_ends_with_2_and_one_message(echelon, arguments, words):
 def test_an_unknown_policy_ends_with_2_and_makes_no_folder(echelon, experiment, tmp_path):
     done = echelon("run", experiment, "--policy", "best", "--out", tmp_path / "out")
     assert done.returncode == 2
-    assert "unknown policy 'best'; there is: aalo, clock, coflow, crux," in done.stderr
+    assert "unknown policy 'best'; there is: aalo, cassini, clock, coflow, crux," in done.stderr
     assert not (tmp_path / "out").exists()
 
 

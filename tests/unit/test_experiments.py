@@ -82,7 +82,7 @@ def test_shipped_experiments_can_be_read_and_simulated(path):
             "jobs.0.placement: unknown host 'h7'; there is: h1, h2",
         ),
         ({"jobs__0__placement": ["h1"]}, "jobs.0.placement: 1 host for 2 ranks; name one for each rank"),
-        ({"policies": ["best"]}, "policies.0: unknown policy 'best'; there is: aalo, clock, coflow, crux,"),
+        ({"policies": ["best"]}, "policies.0: unknown policy 'best'; there is: aalo, cassini, clock, coflow, crux,"),
         ({"policies": ["coflow(grouping=all)"]}, "grouping: 'all' is not one of collective, group"),
         ({"policies": ["fair", "fair"]}, "policies.1: 'fair' is listed twice"),
         ({"emulation": {"limits": {"max_luck": 1}}}, "there is no limit 'max_luck'"),

@@ -6,7 +6,8 @@ nothing but the snapshot. Each option's annotation is a `Literal` of the words i
 (its order) or "rate" (its rates).
 
 What a policy promises, it says in module constants (left out: no promise, see `Promises`): `KNOWS_SIZES = False`,
-`WORK_CONSERVING = True`, `STARVATION_FREE = True`, `READS_CLOCK = True`, `READS_CONNECTIONS = True`. The first is enforced: such a policy
+`WORK_CONSERVING = True`, `STARVATION_FREE = True`, `READS_CLOCK = True`, `READS_CONNECTIONS = True`,
+`HOLDS_BACK = True`. The first is enforced: such a policy
 gets snapshots without sizes.
 A function `validate(**options)` may refuse options whose values make no sense (InputError).
 A function `memory(**options)` may make what one loaded policy keeps from decision to decision (None: nothing), which
@@ -27,7 +28,7 @@ import dataclasses
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,9 @@ from echelonflow.scheduling.forms import Form
 from echelonflow.scheduling.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from echelonflow.model.slots import Slots
     from echelonflow.scheduling.own_policy.child import Wait
+    from echelonflow.scheduling.time_shifts import Profile
 
 ENFORCERS = ("priority", "rate")
 
@@ -77,6 +80,8 @@ class Promises:
     """It goes by the clocks of the jobs (`snapshot.clock`). Simulations leave them out otherwise, as they take time to make."""
     reads_connections: bool = False
     """It goes by what jobs send from host to host in an iteration (`snapshot.connections`); simulations may leave it out otherwise."""
+    holds_back: bool = False
+    """It says when iterations of jobs may begin: a function `slots(profiles, **options)` of its module does, when jobs come or go."""
     plans: bool = False
     """Its memory is told by a planner which candidate is to decide (`simulator.columns.planner`, `controller.planning`)."""
 
@@ -100,6 +105,8 @@ class Policy:
     counters: Callable[[], Mapping[str, int]] = _nothing_counted
     memory: Any = None
     """What it remembers; None if nothing."""
+    slots: Callable[[Sequence[Profile]], Mapping[str, Slots]] | None = None
+    """When iterations of the jobs under way may begin; None where nobody is held back."""
     form: Callable[[], Form | None] = _no_form
     is_asked: bool = False
     """Nothing stands in for it, not even what it has chosen itself."""
@@ -129,7 +136,11 @@ def names() -> list[str]:
 
 def deciding_alone() -> list[str]:
     """Those of them that decide by what they are shown: nobody has to look ahead for them."""
-    return [name for name in names() if not getattr(module(name), "PLANS", False)]
+    return [name for name in names() if not _says(name, "PLANS")]
+
+
+def _says(name: str, what: str) -> bool:
+    return bool(getattr(module(name), what, False))
 
 
 def module(name: str) -> ModuleType:
@@ -194,7 +205,10 @@ def bind(module: ModuleType, text: str, options: dict[str, str]) -> Policy:
             return answer
 
     decide = freely if promises.knows_sizes else blindly
-    return Policy(text, enforcer, summary, decide, promises=promises, counters=counters, memory=memory, form=offer)
+    holds = functools.partial(module.slots, **values) if promises.holds_back else None
+    return Policy(
+        text, enforcer, summary, decide, promises=promises, counters=counters, memory=memory, form=offer, slots=holds
+    )
 
 
 def _promises(module: ModuleType, text: str) -> Promises:

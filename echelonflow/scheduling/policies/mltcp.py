@@ -52,7 +52,7 @@ def allocate(snapshot: Snapshot, *, slope: float = 1.75, intercept: float = 0.25
     """Shares of every bottleneck in proportion to F of the connections on it.
 
     Example: half of the long flow is sent, which is the fifth of eight steps: F is 1.75 * 4.5 / 8 + 0.25 = 1.23. The short
-    one has sent nothing, so its F is 0.36. The answer holds until the long one has sent 25 of its 40 MB.
+    one has sent nothing, so its F is 0.36. The answer holds until the short one has sent 1.25 MB, and is in its second step.
 
         >>> from echelonflow.scheduling.examples import two_jobs
         >>> example = two_jobs()
@@ -61,7 +61,7 @@ def allocate(snapshot: Snapshot, *, slope: float = 1.75, intercept: float = 0.25
         long: 7.7 MB/s, place 0
         short: 2.3 MB/s, place 0
         >>> round(answer.valid_until_s, 2)
-        2.65
+        2.55
     """
     sent_bytes, size_bytes, connection = _connections(snapshot)
     step = np.minimum(np.floor((sent_bytes + _A_BYTE) / size_bytes * steps).astype(np.int64), steps - 1)
