@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from echelonflow.model.arrays import Floats
+from echelonflow.scheduling.correction import begin_and_rest_s
 from echelonflow.scheduling.slot_table import SlotTable
 from echelonflow.scheduling.steady import JobLoads
 from echelonflow.scheduling.time_shifts import Profile
@@ -56,6 +57,11 @@ class _Clock:
     """Flows of all iterations."""
     iterations: dict[int, _Iteration] = field(default_factory=dict)
     profile: list[_Piece] = field(default_factory=list)
+    clocks: list[FlowClock] = field(default_factory=list)
+    """Of all flows."""
+    compute_s: float = 0.0
+    sends_s: tuple[float, float] = (0.0, 0.0)
+    """When an iteration begins to send, and what is computed after it has sent all."""
     latest: int = -1
     """The latest iteration of which a flow was released."""
     began_s: float = -np.inf
@@ -113,6 +119,9 @@ class JobClocks:
         clock = self._clocks[group.job]
         clock.load_s = load_s
         clock.flows += len(group.flows)
+        clock.compute_s = group.compute_s
+        clock.clocks += [flow.clock for flow in group.flows if flow.clock is not None]
+        clock.sends_s = begin_and_rest_s(clock.clocks)
         for flow in group.flows:
             if flow.clock is not None:
                 load = ((link, flow.size_bytes / float(capacity_Bps[link])) for link in paths[flow.flow])
@@ -219,5 +228,8 @@ class JobClocks:
                 link_start=np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths))),
                 link=np.concatenate([none.astype(np.int64), *used]),
                 load_s=np.concatenate([none, *(c.load_s[links] for (_, c), links in zip(jobs, used, strict=True))]),
+                compute_s=np.array([clock.compute_s for _, clock in jobs], np.float64),
+                begin_s=np.array([clock.sends_s[0] for _, clock in jobs], np.float64),
+                rest_s=np.array([clock.sends_s[1] for _, clock in jobs], np.float64),
             )
         return self._under_way

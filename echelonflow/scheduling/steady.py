@@ -11,7 +11,7 @@ They are found by letting the price of a link grow by what is asked of it over w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -35,6 +35,12 @@ class JobLoads:
     link: Ints
     load_s: Floats
     """How long one iteration keeps the link."""
+    compute_s: Floats = field(default_factory=lambda: np.zeros(0))
+    """k; GPU-seconds of computation in one iteration. Empty where nobody wants it, as are those below."""
+    begin_s: Floats = field(default_factory=lambda: np.zeros(0))
+    """k; when an iteration begins to send, alone."""
+    rest_s: Floats = field(default_factory=lambda: np.zeros(0))
+    """k; what is computed after it has sent all, alone."""
 
     @cached_property
     def together_s(self) -> Floats:

@@ -12,10 +12,11 @@ from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.dag import Compute, Job
 from echelonflow.model.edges import Edges, edges_between
 from echelonflow.model.network import Network
+from echelonflow.scheduling.correction import begin_and_rest_s
 from echelonflow.scheduling.snapshot import compressed
 from echelonflow.scheduling.steady import JobLoads
 from echelonflow.wire.declare import declarations
-from echelonflow.wire.messages import Declare, FlowDeclaration, JobGraph
+from echelonflow.wire.messages import Declare, FlowClock, FlowDeclaration, JobGraph
 from simulator.columns.tables import (
     COMPUTE,
     FLOW,
@@ -62,6 +63,9 @@ class Clocks:
             start,
             loads.link[entries],
             loads.load_s[entries],
+            loads.compute_s[jobs],
+            loads.begin_s[jobs],
+            loads.rest_s[jobs],
         )
 
 
@@ -156,11 +160,16 @@ def _of_clocks(declared: Sequence[tuple[Declare, FlowDeclaration]], what: str) -
 
 
 def _clocks(given: Sequence[Declare], group_job: Ints, place: Ints, loads: _Loads) -> JobLoads:
-    iteration_s = np.zeros(len(place))
+    iteration_s, compute_s = np.zeros(len(place)), np.zeros(len(place))
+    clocks: list[list[FlowClock]] = [[] for _ in place]
     for group, job in zip(given, group_job.tolist(), strict=True):
+        compute_s[job] = group.compute_s
+        clocks[job] += [flow.clock for flow in group.flows if flow.clock is not None]
         if group.clock is not None:
             iteration_s[job] = group.clock.iteration_s
-    return JobLoads(place, iteration_s, _first(loads.job, len(place)), loads.link, loads.load_s)
+    begin_s, rest_s = np.array([begin_and_rest_s(one) for one in clocks], np.float64).reshape(-1, 2).T
+    first = _first(loads.job, len(place))
+    return JobLoads(place, iteration_s, first, loads.link, loads.load_s, compute_s, begin_s, rest_s)
 
 
 def _paths(flows: Sequence[tuple[Declare, FlowDeclaration]], network: Network) -> tuple[Ints, Ints]:

@@ -156,7 +156,10 @@ def tangled(iterations=3):
     ]
 
 
-@pytest.mark.parametrize("policy", ["echelonflow(pending=count,order=tardiness)", "coflow", "fair", "aalo", "mltcp"])
+@pytest.mark.parametrize(
+    "policy",
+    ["echelonflow(pending=count,order=tardiness)", "coflow", "fair", "aalo", "mltcp", "crux(correction=pairs)"],
+)
 def test_coflows_of_several_groups_and_steps_without_causes_come_out_the_same(policy, plain):
     check_equal(*both(tangled(), NETWORK, policy))
 
