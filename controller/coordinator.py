@@ -351,9 +351,11 @@ class Coordinator:
             return []
         session, since_zero_s = run.session, run.session.since_zero_s(now_s)
         run.planning.follow(session.policy)
+        held = run.decisions.hold_back(session.policy)
+        told = [] if held is None else [SendTo(client, held) for client in self._peers.on_hosts()]
         question = run.decisions.ask(session.policy, since_zero_s)
         asked = [] if question is None else [AskPolicy(question)]
-        return [*asked, *run.planning.ask(session.enforcer, since_zero_s)]
+        return [*told, *asked, *run.planning.ask(session.enforcer, since_zero_s)]
 
     def _planned(self, made: PlanMade, now_s: float) -> list[Instruction]:
         """Put in force what the planner found, and decide by it on the flows that there are."""

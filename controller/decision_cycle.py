@@ -26,7 +26,7 @@ from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.scheduling.state import Estimate
-from echelonflow.wire.messages import Decide, Setting
+from echelonflow.wire.messages import Decide, HoldBack, JobSlots, Setting
 
 SHORTEST_VALIDITY_S = 1e-3
 """An allocation is not asked for again sooner than this after it was made, unless something happens."""
@@ -48,6 +48,8 @@ class DecisionCycle:
         self._expires_s = math.inf
         self._asked: Question | None = None
         """The question that is yet to be answered."""
+        self._held: tuple[Policy, tuple[str, ...]] | None = None
+        """Who said last when iterations may begin, and which jobs were under way then; None where nobody is held back."""
 
     @property
     def wake_s(self) -> float:
@@ -71,6 +73,23 @@ class DecisionCycle:
         number = self._number()
         self._asked = Question(number, policy, snapshot, tuple(keys), now_s, news.words(), began_s, self._clock())
         return self._asked
+
+    def hold_back(self, policy: Policy) -> HoldBack | None:
+        """When iterations of jobs may begin from now on; None where that is as it was.
+
+        The policy is asked when others are under way than before, here and at once: where many jobs share links, that takes time.
+        """
+        if policy.slots is None:
+            told, self._held = self._held, None
+            return None if told is None else HoldBack(())
+        asked = policy, self._state.clocks.names_under_way()
+        if asked == self._held:
+            return None
+        self._held = asked
+        found = policy.slots(self._state.clocks.profiles())
+        return HoldBack(
+            tuple(JobSlots(job, one.first_s, one.every_s, one.tolerance_s) for job, one in sorted(found.items()))
+        )
 
     def close_question(self, number: int) -> Question | None:
         """The open question, which is no longer open; None for one that was overtaken."""

@@ -81,7 +81,7 @@ class TrainingJobs:
     any, instead of how long computations take. Only with `ahead` is it found out which flows
     can be released next (`candidates`), and only with `clocks` what the clocks of the jobs say. Without `connections`
     snapshots do not tell what is sent from host to host. Where a policy has `slots`,
-    iterations of jobs begin when it says so; it is asked when jobs come or go.
+    iterations of jobs begin when it says so; it is asked when jobs come or go. Where a run has measured when they began, that counts.
     """
 
     def __init__(
@@ -112,8 +112,8 @@ class TrainingJobs:
         self._gates = [None if job.discipline is None else Gate(job) for job in jobs]
         """What lets a job's transfers go; None: they go as soon as they are ready."""
         self._held_since_s: dict[tuple[int, StepKey], float] = {}
-        self._slots = slots
-        self._held = {job.name: HeldIterations() for job in jobs} if slots is not None else {}
+        self._slots = slots if self._measured.held_s is None else None
+        self._held = {job.name: HeldIterations() for job in jobs} if self._slots is not None else {}
         """By job, if any may be held back."""
         self._slots_for: tuple[str, ...] = ()
         """The jobs that were under way when slots were computed last."""
@@ -288,6 +288,8 @@ class TrainingJobs:
             begin_s = max(self._begin_s.pop((i, key), now_s), now_s)
             if step.is_first and job in self._held:
                 begin_s = self._held[job].begin_s(iteration, begin_s)
+            elif step.is_first and self._measured.held_s:
+                begin_s = max(begin_s, self._measured.held_s.get((job, iteration, step.host), begin_s))
             if step.flow is not None:
                 begin_s += self._measured.release_s.get((job, iteration, name), 0.0)
             if step.compute is None and self._gates[i] is not None:

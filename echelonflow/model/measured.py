@@ -57,6 +57,9 @@ class Measured:
     acknowledgement_share: float = 0.0
     """Bytes of acknowledgements that went back for each byte of data: links carry them before the data of others."""
 
+    held_s: Mapping[FlowKey, float] | None = None
+    """By job, iteration and host: when iterations began there that were held back; others were not. None where the policy is to say so."""
+
     @property
     def obeys_at_once(self) -> bool:
         """Whether decided rates are simply in force: nothing is late but computations, and data has links for itself."""

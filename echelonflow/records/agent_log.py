@@ -73,7 +73,14 @@ class Received(_Line, frozen=True, tag="received"):
     received_bytes: int
 
 
-Line = Computed | Sent | Received
+class Held(_Line, frozen=True, tag="held"):
+    """The steps with which this host's part of an iteration begins could have begun from `ready_s` on, and may from `begin_s` on."""
+
+    ready_s: float
+    begin_s: float
+
+
+Line = Computed | Sent | Received | Held
 _LOG: Log[Line] = Log("echelon-agent-log", 1, Line, {0: lambda data, _: data})  # version 0 lacked the first line
 
 

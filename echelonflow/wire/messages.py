@@ -287,6 +287,21 @@ class Decide(_Message, frozen=True, tag="decide"):
     settings: tuple[Setting, ...]
 
 
+class JobSlots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """When iterations of a job may begin, in seconds since the run's zero (`echelonflow.model.slots`)."""
+
+    job: str
+    first_s: float
+    every_s: float
+    tolerance_s: float
+
+
+class HoldBack(_Message, frozen=True, tag="hold_back"):
+    """To all agents: the slots of jobs, from now on. Iterations of jobs that are not named begin when they can."""
+
+    slots: tuple[JobSlots, ...]
+
+
 class Event(_Message, frozen=True, tag="event"):
     """To the runner: `what` has happened, `detail` says more.
 
@@ -321,6 +336,7 @@ Message = (
     | End
     | Start
     | Decide
+    | HoldBack
     | Event
     | Fault
 )

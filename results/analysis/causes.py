@@ -56,7 +56,10 @@ def measured(
     """All causes of one run; what no record tells of counts as on time."""
     record = read.record
     late_s = {(c.job, c.iteration, c.step): c.late_s for c in record.computes if c.late_s > 0}
-    return Measured(late_s, _late_releases(read, jobs), _settings(read, packets), carried_Bps, acknowledged_share)
+    held_s = dict(read.held_s) if read.held_s else None
+    return Measured(
+        late_s, _late_releases(read, jobs), _settings(read, packets), carried_Bps, acknowledged_share, held_s
+    )
 
 
 def _late_releases(read: ReadRun, jobs: Sequence[Job]) -> dict[FlowKey, float]:
@@ -83,7 +86,10 @@ def _late_releases(read: ReadRun, jobs: Sequence[Job]) -> dict[FlowKey, float]:
                 step, key = job.dag.by_name[name], (job.name, iteration, name)
                 if isinstance(step, Compute):
                     continue
-                due_s = max([job.start_s, *(end_s(one, job.placement[step.src_rank]) for one in _before(job, key))])
+                host = job.placement[step.src_rank]
+                due_s = max([job.start_s, *(end_s(one, host) for one in _before(job, key))])
+                if not step.after:
+                    due_s = max(due_s, read.held_s.get((job.name, iteration, host), due_s))
                 if job.is_local(step):
                     # How long one was held back within its host, no log tells: nothing that follows it counts as late.
                     ended_s[key] = math.inf if name in held else due_s

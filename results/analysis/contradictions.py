@@ -114,13 +114,15 @@ def of_times(
     jobs: Sequence[Job],
     *,
     planned_faults: bool = False,
+    held_s: Mapping[FlowKey, float] | None = None,
 ) -> list[str]:
     """Where times in logs cannot be: outside the run, before what a step waits for, or longer than lateness tells.
 
-    Where `planned_faults` slow hosts down or end them, a step may take longer and begin later, but never earlier.
+    `held_s` says by job, iteration and host when iterations were to begin that were held back. Where `planned_faults` slow hosts down or end them, a step may take longer and begin later, but never earlier.
     """
     later_s = math.inf if planned_faults else 0.0
-    wrong = [*_outside(record, outcome), *_durations(record, jobs, later_s), *_causes(record, acked_s, jobs, later_s)]
+    causes = _causes(record, acked_s, jobs, later_s, held_s)
+    wrong = [*_outside(record, outcome), *_durations(record, jobs, later_s), *causes]
     return [f"times in logs contradict each other: {named(wrong)}; see agents/*.jsonl"] if wrong else []
 
 
@@ -145,9 +147,15 @@ def _durations(record: RunRecord, jobs: Sequence[Job], later_s: float) -> Iterat
 
 
 def _causes(
-    record: RunRecord, acked_s: Mapping[FlowKey, float], jobs: Sequence[Job], later_s: float = 0.0
+    record: RunRecord,
+    acked_s: Mapping[FlowKey, float],
+    jobs: Sequence[Job],
+    later_s: float = 0.0,
+    held_s: Mapping[FlowKey, float] | None = None,
 ) -> Iterator[str]:
     """A step begins as the last of those that it waits for has ended: not before, and with nothing else to wait for.
+
+    The first steps of an iteration that was held back begin when that was over.
 
     A flow that its job held back begins when it is ready; what its job may hold back is checked elsewhere (`windows`).
     A computation counts as ended when it was due, or later, when that was noticed. A flow has ended for its receiver
@@ -163,7 +171,7 @@ def _causes(
         spans[key] = _Span(ready_s(f), f.finish_s, f.finish_s, acked_s.get(key, math.nan), f.src_host, f.dst_host)
     for job in jobs:
         for iteration in range(job.iterations):
-            yield from _causes_of(job, iteration, spans, later_s)
+            yield from _causes_of(job, iteration, spans, later_s, held_s or {})
 
 
 class _Span(NamedTuple):
@@ -185,7 +193,9 @@ class _Span(NamedTuple):
         return self.due_s, self.noticed_s
 
 
-def _causes_of(job: Job, iteration: int, spans: dict[FlowKey, _Span], later_s: float) -> Iterator[str]:
+def _causes_of(
+    job: Job, iteration: int, spans: dict[FlowKey, _Span], later_s: float, held_s: Mapping[FlowKey, float]
+) -> Iterator[str]:
     """Steps of one iteration that began at another time; transfers within a host, which nobody logs, are added."""
     dag, held = job.dag, held_names(job)
     for name in dag.order:
@@ -200,6 +210,9 @@ def _causes_of(job: Job, iteration: int, spans: dict[FlowKey, _Span], later_s: f
         due_s = max([job.start_s, *(end_s for end_s, _ in ends_s)])
         began_s = job.start_s + (STARTED_WITHIN_S if isinstance(step, Transfer) else 0.0)
         noticed_s = max([began_s, *(end_s for _, end_s in ends_s)])
+        if not step.after and (until_s := held_s.get((job.name, iteration, host))) is not None:
+            due_s = max(due_s, until_s)
+            noticed_s = max(noticed_s, until_s + (STARTED_WITHIN_S if isinstance(step, Transfer) else 0.0))
         if isinstance(step, Transfer) and job.is_local(step):
             spans[key] = _Span(due_s, due_s, math.inf if name in held else noticed_s)
         elif key in spans and not due_s - CAUSE_OFF_S <= spans[key].begin_s <= noticed_s + later_s + CAUSE_OFF_S:

@@ -135,7 +135,9 @@ class RawRun:
             self.wrong.append(f"{more} more lines cannot be read, and are left out")
         planned = bool(self.context.manifest.faults)
         self.wrong.extend(
-            contradictions.of_times(read.record, read.acked_s, self.outcome, plan.jobs, planned_faults=planned)
+            contradictions.of_times(
+                read.record, read.acked_s, self.outcome, plan.jobs, planned_faults=planned, held_s=read.held_s
+            )
         )
         self.wrong.extend(of_windows(read.record, read.acked_s, plan.jobs))
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from echelonflow.model.flow_key import FlowKey
-from echelonflow.records.agent_log import Computed, Line, Mark, Received, Sent, read_agent_log
+from echelonflow.records.agent_log import Computed, Held, Line, Mark, Received, Sent, read_agent_log
 from echelonflow.records.decisions import read_decisions
 from echelonflow.records.folder import RunFiles
 from echelonflow.records.outcome import RunOutcome
@@ -38,6 +38,8 @@ class ReadRun:
     """When the sender of each flow knew that all of it had arrived."""
     marks: dict[FlowKey, tuple[Mark, ...]] = field(default_factory=dict)
     """How each flow was sent, setting by setting."""
+    held_s: dict[FlowKey, float] = field(default_factory=dict)
+    """By job, iteration and host: when an iteration that was held back was to begin there."""
 
 
 def read_run(files: RunFiles, outcome: RunOutcome, plan: Plan) -> ReadRun:
@@ -59,6 +61,7 @@ def read_run(files: RunFiles, outcome: RunOutcome, plan: Plan) -> ReadRun:
     record.computes = sorted(lines.computes.values(), key=lambda c: (c.start_s, c.job, c.iteration, c.step))
     found.twice.extend(lines.twice)
     found.acked_s.update((key, line.acked_s) for key, line in lines.sent.items())
+    found.held_s.update((key, line.begin_s) for key, line in lines.held.items())
     found.marks.update((key, line.marks) for key, line in lines.sent.items())
     record.decisions += alone(outcome.faults, lines.sent, record.decisions)
     record.decisions.sort(key=lambda d: d.time_s)
@@ -100,20 +103,16 @@ class _Lines:
     computes: dict[FlowKey, ComputeRecord] = field(default_factory=dict)
     sent: dict[FlowKey, Sent] = field(default_factory=dict)
     received: dict[FlowKey, Received] = field(default_factory=dict)
+    held: dict[FlowKey, Held] = field(default_factory=dict)
+    """By job, iteration and host."""
     twice: list[FlowKey] = field(default_factory=list)
 
     def add(self, line: Line, host: str, plan: Plan, asked: Asked) -> str | None:
         """Keep a line of the log of `host`; or why it cannot be of this run."""
         if isinstance(line, Computed):
-            hosts = next((job.placement for job in plan.placed if job.name == line.job), ())
-            if not 0 <= line.rank < len(hosts) or hosts[line.rank] != host:
-                return f"computes on rank {line.rank} of job {line.job!r}, which the plan does not place on {host}"
-            compute = _compute(line, host)
-            why = why_no_compute(asked, compute)
-            if why is not None:
-                return why
-            self._keep(self.computes, (line.job, line.iteration, line.step), compute)
-            return None
+            return self._add_computed(line, host, plan, asked)
+        if isinstance(line, Held):
+            return self._add_held(line, host, plan, asked)
         key = (line.job, line.iteration, line.flow)
         known = asked.flows.get((line.job, line.flow))
         if known is None or not asked.knows(line.job, line.iteration):
@@ -127,10 +126,33 @@ class _Lines:
             self._keep(self.received, key, line)
         return None
 
+    def _add_computed(self, line: Computed, host: str, plan: Plan, asked: Asked) -> str | None:
+        hosts = _placement(plan, line.job)
+        if not 0 <= line.rank < len(hosts) or hosts[line.rank] != host:
+            return f"computes on rank {line.rank} of job {line.job!r}, which the plan does not place on {host}"
+        compute = _compute(line, host)
+        why = why_no_compute(asked, compute)
+        if why is None:
+            self._keep(self.computes, (line.job, line.iteration, line.step), compute)
+        return why
+
+    def _add_held(self, line: Held, host: str, plan: Plan, asked: Asked) -> str | None:
+        if host not in _placement(plan, line.job) or not asked.knows(line.job, line.iteration):
+            return f"tells of iteration {line.iteration} of job {line.job!r}, which begins nowhere on {host}"
+        if not -MOST_S < line.ready_s <= line.begin_s < MOST_S:
+            return f"holds iteration {line.iteration} of job {line.job!r} from {line.ready_s} s until {line.begin_s} s"
+        self._keep(self.held, (line.job, line.iteration, host), line)
+        return None
+
     def _keep(self, among: dict[FlowKey, _Kept], key: FlowKey, what: _Kept) -> None:
         if key in among:
             self.twice.append(key)
         among[key] = what
+
+
+def _placement(plan: Plan, job: str) -> Sequence[str]:
+    """The hosts of a job's ranks; none of a job that is not in the plan."""
+    return next((placed.placement for placed in plan.placed if placed.name == job), ())
 
 
 def last_marks(decisions: list[DecisionRecord]) -> dict[FlowKey, tuple[int, float]]:

@@ -127,12 +127,6 @@ def test_the_first_step_decides_for_its_iteration():
     assert (held.held, held.held_s) == (1, 1.5)
 
 
-def test_nobody_holds_jobs_back_on_packets():
-    with pytest.raises(InputError, match=r"cassini.*in simulations alone"):
-        policies.check_can_be_enforced("cassini")
-    assert "cassini" not in policies.enforceable()
-
-
 @pytest.mark.parametrize("options", ["angles=3", "angles=721", "tolerance=-0.1", "tolerance=1", "misfits=hope"])
 def test_options_that_cannot_be_are_refused(options):
     with pytest.raises(InputError, match="policy cassini"):

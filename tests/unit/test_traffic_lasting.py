@@ -48,6 +48,7 @@ class Place:
             lambda _: self.told.append("gone"),
             lambda: self.told.append("back"),
             lambda key: self.state.get(key, (0, None)),
+            self.told.append,
         )
         self.client = LastingClient(self.connect, "h1", faults, callbacks, lambda: self.now_s)
 

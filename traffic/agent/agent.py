@@ -26,21 +26,22 @@ from echelonflow.errors import EXIT_FAILED, EXIT_VALID, EchelonError, InputError
 from echelonflow.files import refusal
 from echelonflow.model.faults import Slowdown, Slowdowns, ended_jobs
 from echelonflow.model.flow_key import FlowKey
+from echelonflow.model.slots import Slots
 from echelonflow.records.agent_log import AgentLog
 from echelonflow.records.plan import Plan, read_plan
 from echelonflow.wire import unix_socket
 from echelonflow.wire.declare import DATA_PORT
 from echelonflow.wire.graph import graph_of
-from echelonflow.wire.messages import FlowDeclaration, Setting
+from echelonflow.wire.messages import FlowDeclaration, HoldBack, Setting
 from traffic.agent import connections
 from traffic.agent.api import connect
 from traffic.agent.connections import FlowLostError, FlowName
 from traffic.agent.lasting import Callbacks, LastingClient
-from traffic.agent.log_lines import computed_line, received_line, sent_line
+from traffic.agent.log_lines import computed_line, held_line, received_line, sent_line
 from traffic.agent.plan import check_observable
 from traffic.agent.planned_ends import PlannedEnds
 from traffic.agent.receiver import IncomingFlow, ReceivedFlow, wake_bytes
-from traffic.agent.replay import Action, Computed, Replay
+from traffic.agent.replay import Action, Computed, HeldBack, Replay
 from traffic.agent.sender import ACK_POLL_S, OutgoingFlow, SentFlow
 from traffic.agent.waiting import wait
 
@@ -92,7 +93,7 @@ class Agent:
             self._connect(socket_path),
             host,
             plan.faults,
-            Callbacks(self._apply, self._begin, self._unattended, self._attended, self._state_of),
+            Callbacks(self._apply, self._begin, self._unattended, self._attended, self._state_of, self._hold_back),
             clock,
         )
 
@@ -228,6 +229,9 @@ class Agent:
             if isinstance(action, Computed):
                 self._records.write(computed_line(action, self._zero))
                 continue
+            if isinstance(action, HeldBack):
+                self._records.write(held_line(action, self._zero))
+                continue
             name = (action.job, action.flow)
             flow = self._outgoing[name]
             by = flow.release(action.iteration, action.release_s, action.ready_s)
@@ -242,6 +246,9 @@ class Agent:
             if not self._client.attended:
                 flow.go_on_alone(action.release_s)
                 self._write(flow)
+
+    def _hold_back(self, message: HoldBack) -> None:
+        self._replay.hold_back({one.job: Slots(one.first_s, one.every_s, one.tolerance_s) for one in message.slots})
 
     def _apply(self, setting: Setting) -> None:
         flow = self._outgoing.get((setting.job, setting.flow))

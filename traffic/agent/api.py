@@ -38,6 +38,7 @@ from echelonflow.wire.messages import (
     Finish,
     FinishAgain,
     Hello,
+    HoldBack,
     JobGraph,
     Message,
     Progress,
@@ -68,7 +69,8 @@ class EchelonFlowClient:
     """One process's line to the coordinator; `name` is the process's, `host` where its flows leave from.
 
     Messages are collected until `flush`, in order. `on_setting` is called with every Setting that arrives,
-    `on_start` with the zero of the run (seconds, CLOCK_MONOTONIC). `token` proves that it speaks for `host`, where the
+    `on_start` with the zero of the run (seconds, CLOCK_MONOTONIC). `on_hold_back` is called where a policy says when iterations may
+    begin, from then on. `token` proves that it speaks for `host`, where the
     controller was given tokens; by default it is what the environment says (ECHELON_TOKEN). Every method that
     touches the socket raises RunError when the coordinator is gone or refused a message: it then closes the connection.
     """
@@ -81,10 +83,12 @@ class EchelonFlowClient:
         on_setting: Callable[[Setting], None] = _ignore,
         on_start: Callable[[float], None] = _ignore,
         token: str | None = None,
+        on_hold_back: Callable[[HoldBack], None] = _ignore,
     ) -> None:
         self._line = Line(connection)
         self._on_setting = on_setting
         self._on_start = on_start
+        self._on_hold_back = on_hold_back
         shown = os.environ.get(TOKEN_VARIABLE, "") if token is None else token
         self._line.put(Hello(name, host, token=shown))
 
@@ -157,6 +161,8 @@ class EchelonFlowClient:
                 self._on_setting(setting)
         elif isinstance(message, Start):
             self._on_start(message.zero_s)
+        elif isinstance(message, HoldBack):
+            self._on_hold_back(message)
         elif isinstance(message, Fault):
             raise RunError(f"the coordinator refused a message: {message.reason}")
         else:

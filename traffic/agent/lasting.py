@@ -18,7 +18,7 @@ from echelonflow.errors import RunError
 from echelonflow.model.faults import Fault, LostMessages, outages
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.wire.line import CoordinatorGoneError
-from echelonflow.wire.messages import Declare, JobGraph, Setting
+from echelonflow.wire.messages import Declare, HoldBack, JobGraph, Setting
 from traffic.agent.api import EchelonFlowClient
 
 FIRST_TRY_S = 0.02
@@ -44,6 +44,7 @@ class Callbacks:
     on_back: Callable[[], None]
     """There is a connection again."""
     sent: Callable[[FlowKey], tuple[int, int | None] | None]
+    on_hold_back: Callable[[HoldBack], None]
 
 
 class LastingClient:
@@ -166,7 +167,9 @@ class LastingClient:
 
     def _greet(self, connection: socket.socket) -> EchelonFlowClient:
         name = f"agent-{self._host}"
-        return EchelonFlowClient(connection, name, self._host, on_setting=self._set, on_start=self._start)
+        return EchelonFlowClient(
+            connection, name, self._host, on_setting=self._set, on_start=self._start, on_hold_back=self._hold_back
+        )
 
     def _guarded(self, action: Callable[[], None]) -> None:
         """Do something with the connection, which may be gone where that is planned."""
@@ -243,6 +246,10 @@ class LastingClient:
     def _set(self, setting: Setting) -> None:
         if not self._is_lost():
             self._callbacks.on_setting(setting)
+
+    def _hold_back(self, message: HoldBack) -> None:
+        if not self._is_lost():
+            self._callbacks.on_hold_back(message)
 
     def _is_lost(self) -> bool:
         if not self._lossy or self._zero_s is None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from echelonflow.records.agent_log import Computed as ComputedLine
-from echelonflow.records.agent_log import Mark, Received, Sent
+from echelonflow.records.agent_log import Held, Mark, Received, Sent
 from traffic.agent.receiver import ReceivedFlow
-from traffic.agent.replay import Computed
+from traffic.agent.replay import Computed, HeldBack
 from traffic.agent.sender import SentFlow
 
 
@@ -21,6 +21,16 @@ def computed_line(action: Computed, zero_s: float) -> ComputedLine:
         start_s=_since(zero_s, action.start_s),
         finish_s=_since(zero_s, action.finish_s),
         late_s=round(action.finish_s - action.due_s, 9),
+    )
+
+
+def held_line(action: HeldBack, zero_s: float) -> Held:
+    """An iteration is held back."""
+    return Held(
+        job=action.job,
+        iteration=action.iteration,
+        ready_s=_since(zero_s, action.ready_s),
+        begin_s=_since(zero_s, action.begin_s),
     )
 
 

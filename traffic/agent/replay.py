@@ -8,6 +8,9 @@ was complete when its last byte was read. So a chain of computations never drift
 each end was noticed late is recorded. What leaves the host can leave only when it is noticed, so releases carry that
 time.
 
+A policy may hold back iterations (`echelonflow.model.slots`). The first of this host's steps that could begin one says when all of
+its first steps may. What is held back begins at that moment by the clock, so it is not late.
+
 A job may hold back transfers that could leave (`echelonflow.model.discipline`). They are released when the core of their
 rank has started their task. Where the end of a transfer makes others ready, and gives credit back as well, those that
 become ready take part in what is chosen next.
@@ -18,13 +21,14 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from echelonflow.job_scheduling.gate import Gate
 from echelonflow.model.dag import Compute, Job
 from echelonflow.model.faults import Slowdowns
 from echelonflow.model.progress import JobProgress, StepKey
+from echelonflow.model.slots import HeldIterations, Slots
 from traffic.agent.plan import host_of
 
 
@@ -54,7 +58,17 @@ class Released:
     ready_s: float | None = None
 
 
-Action = Computed | Released
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """An iteration could begin here at `ready_s`, and is to begin at `begin_s`."""
+
+    job: str
+    iteration: int
+    ready_s: float
+    begin_s: float
+
+
+Action = Computed | Released | HeldBack
 
 
 class Replay:
@@ -77,6 +91,7 @@ class Replay:
         self._ready_s: dict[str, dict[StepKey, float]] = {job.name: {} for job in jobs}
         """Of each job, since when transfers are ready that it holds back."""
         self._arrivals_missing = {job.name: _arrivals(job, host) * job.iterations for job in jobs}
+        self._held = {job.name: HeldIterations() for job in jobs}
         self._slowdowns = slowdowns
         self._zero_s = 0.0
         self._due: list[tuple[float, int, str, StepKey, float]] = []
@@ -109,10 +124,17 @@ class Replay:
                 self._start(job, progress.start(), due_s, now_s, actions)
                 continue
             step = job.dag.by_name[step_name]
-            assert isinstance(step, Compute)  # nothing else is put into the heap
+            if not isinstance(step, Compute):  # a transfer that was held back with its iteration
+                self._start(job, [(iteration, step_name)], due_s, now_s, actions)
+                continue
             actions.append(Computed(name, iteration, step, start_s, due_s, now_s))
             self._start(job, progress.finish(iteration, step_name), due_s, now_s, actions)
         return actions
+
+    def hold_back(self, slots: Mapping[str, Slots]) -> None:
+        """From now on iterations begin in these slots, in seconds since the run's zero; those of other jobs when they can."""
+        for job, held in self._held.items():
+            held.slots = slots.get(job)
 
     def end_job(self, job: str) -> None:
         """A job is no more: nothing of it starts or is waited for."""
@@ -157,8 +179,12 @@ class Replay:
             else:
                 iteration, name = waiting.popleft()
                 step = job.dag.by_name[name]
+                begin_s = moment_s if step.after else self._begin_s(job.name, iteration, moment_s, actions)
                 if isinstance(step, Compute):
-                    self._push(self._finish_s(moment_s, step.duration_s), job.name, (iteration, name), moment_s)
+                    self._push(self._finish_s(begin_s, step.duration_s), job.name, (iteration, name), begin_s)
+                    continue
+                if begin_s > now_s:
+                    self._push(begin_s, job.name, (iteration, name), begin_s)
                     continue
                 released = gate.ready(iteration, name)
                 if (iteration, name) not in released:
@@ -170,6 +196,15 @@ class Replay:
                     finished.append((iteration, name))
                 else:
                     actions.append(Released(job.name, iteration, name, now_s, since_s if since_s < now_s else None))
+
+    def _begin_s(self, job: str, iteration: int, moment_s: float, actions: list[Action]) -> float:
+        """When a step begins that waits for nothing of its own iteration, and could begin at `moment_s`."""
+        held = self._held[job]
+        before = held.held
+        begin_s = max(self._zero_s + held.begin_s(iteration, moment_s - self._zero_s), moment_s)
+        if held.held > before:
+            actions.append(HeldBack(job, iteration, moment_s, begin_s))
+        return begin_s
 
     def _finish_s(self, start_s: float, duration_s: float) -> float:
         """When a computation that starts now ends: later than it would, where this host is planned to be slow."""
