@@ -121,6 +121,7 @@ class Planning:
             in_force.budget_s,
             in_force.chosen.name,
             self._moves,
+            in_force.slowdown,
         )
 
     def adopt(self, made: PlanMade, now_s: float) -> bool:

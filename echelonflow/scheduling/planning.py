@@ -6,6 +6,7 @@ mean the same at both ends whatever other jobs there are. Times are seconds sinc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import msgspec
@@ -82,6 +83,7 @@ class AskPlan(msgspec.Struct, frozen=True, tag=True, eq=False):
     budget_s: float
     chosen: str
     moves: Moves
+    slowdown: float = math.inf
 
 
 class Foreseen(msgspec.Struct, frozen=True, eq=False):

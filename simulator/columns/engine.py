@@ -164,7 +164,8 @@ class Simulation:
 
         def roll_out(candidate: planner.Candidate, rounds: int) -> float:
             end_s = begin_s + rounds * slowest_s
-            return planner.mean_iteration_s(self.rolled_out(candidate, end_s), left, begin_s, end_s)
+            times_s = planner.iteration_times_s(self.rolled_out(candidate, end_s), left, begin_s, end_s)
+            return planner.value_s(times_s, own_s, in_force.slowdown)
 
         flows = self.declared()
         found = planner.best_of(in_force, flows, pace_s, roll_out, goes_on=goes_on, remembered=remembered)

@@ -120,21 +120,35 @@ def _improved(
     return found, tries
 
 
-def mean_iteration_s(ends_s: Sequence[Floats], left: Sequence[int], begin_s: float, end_s: float) -> float:
-    """Mean over jobs of the time that an iteration takes while all of them go on, from `begin_s` to `end_s` at most.
+def value_s(iteration_s: Floats, alone_s: Floats, slowdown: float) -> float:
+    """The mean over jobs of iteration times; longer by as many times as a job is beyond a slowdown against `alone_s`.
+
+    Jobs whose time is not a number count for nothing.
+    """
+    counts = np.isfinite(iteration_s)
+    if not counts.any():
+        return 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        worst = float(np.nanmax(iteration_s[counts] / alone_s[counts]))
+    beyond = max(worst / slowdown, 1.0) if math.isfinite(worst) else 1.0
+    return float(np.mean(iteration_s[counts])) * beyond
+
+
+def iteration_times_s(ends_s: Sequence[Floats], left: Sequence[int], begin_s: float, end_s: float) -> Floats:
+    """By job the time that an iteration takes while all of them go on, from `begin_s` to `end_s` at most.
 
     `left` is how many iterations each job has still. It is over when the first job has ended its last one: what others gain
     from that is nothing to aim for. All that a job waits counts. The iteration that is under way at the end counts by the time that it has taken,
-    as the share of the mean so far, of one at most. Jobs that have none left count for nothing.
+    as the share of the mean so far, of one at most. For jobs that have none left it is not a number.
     """
     later = [ends[ends > begin_s] for ends in ends_s]
     lasts = [ends[number - 1] for ends, number in zip(later, left, strict=True) if 0 < number <= len(ends)]
     over_s = min([end_s, *lasts])
-    times_s = []
-    for ends, number in zip(later, left, strict=True):
+    times_s = np.full(len(later), np.nan)
+    for place, (ends, number) in enumerate(zip(later, left, strict=True)):
         if number > 0:
             counted = ends[ends <= over_s]
             n = len(counted)
             share = min((over_s - counted[-1]) / ((counted[-1] - begin_s) / n), 1.0) if n else 1.0
-            times_s.append((over_s - begin_s) / (n + share))
-    return float(np.mean(times_s)) if times_s else 0.0
+            times_s[place] = (over_s - begin_s) / (n + share)
+    return times_s

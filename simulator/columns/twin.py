@@ -54,7 +54,9 @@ class Twin:
         simulation.go_on(earlier_s, asked.now_s + min(asked.budget_s, self._took_s or asked.budget_s))
         flows = simulation.declared()
         chosen = policies.load(asked.chosen)
-        in_force = InForce(asked.candidates, asked.tries, asked.rounds, asked.seed, chosen, plans=asked.plans)
+        in_force = InForce(
+            asked.candidates, asked.tries, asked.rounds, asked.seed, chosen, plans=asked.plans, slowdown=asked.slowdown
+        )
         order = np.argsort(flows.template)
         in_force.template, in_force.earlier_s = flows.template[order], earlier_s[order]
         phase = self._phase(asked, simulation)

@@ -10,6 +10,7 @@ import pytest
 
 from echelon.cases import random_jobs
 from echelonflow.errors import InputError
+from echelonflow.model.clock import clock_of
 from echelonflow.model.discipline import Discipline, Window
 from echelonflow.scheduling import kernels, policies
 from simulator.columns import engine, planner
@@ -47,6 +48,10 @@ def planned(monkeypatch):
 
     monkeypatch.setattr(planner, "best_of", best_of)
     return found
+
+
+def alone_s(job, network):
+    return clock_of(job, network).iteration_s
 
 
 def ends_s(record, job):
@@ -169,7 +174,7 @@ def test_where_it_cannot_look_ahead_it_says_so(case):
         simulate(jobs, case.network, policies.load("lookahead"))
 
 
-@pytest.mark.parametrize("options", ["tries=-1", "rounds=1", "seed=-1"])
+@pytest.mark.parametrize("options", ["tries=-1", "rounds=1", "seed=-1", "slowdown=0.9"])
 def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises(InputError, match="policy lookahead"):
         policies.load(f"lookahead({options})")
@@ -179,15 +184,33 @@ def test_what_a_roll_out_is_judged_by():
     """From 1 s on: the first job ends at 2 and 4 and is half through with the next at 5.5; the second once, and waits as long."""
     ends = [np.array([1.0, 2.0, 4.0, 9.0]), np.array([3.25])]
     first_s, second_s = 4.5 / (2 + 1), 4.5 / (1 + 1)
-    assert planner.mean_iteration_s(ends, [9, 9], 1.0, 5.5) == pytest.approx((first_s + second_s) / 2)
+    assert planner.iteration_times_s(ends, [9, 9], 1.0, 5.5) == pytest.approx([first_s, second_s])
 
 
 def test_it_is_over_when_the_first_job_has_ended_its_last_iteration():
     ends = [np.array([2.0, 3.0, 4.0]), np.array([2.5, 3.5, 3.6, 3.7, 3.8, 4.0])]
     # nothing after 3 s counts, where the first job has two iterations left; the second is then 0.5 of 1.5 s into its next one
-    assert planner.mean_iteration_s(ends, [2, 9], 1.0, 9.0) == pytest.approx((2.0 / 2 + 2.0 / (1 + 0.5 / 1.5)) / 2)
+    assert planner.iteration_times_s(ends, [2, 9], 1.0, 9.0) == pytest.approx([2.0 / 2, 2.0 / (1 + 0.5 / 1.5)])
 
 
 def test_one_that_starves_costs_all_the_time_it_waits():
-    assert planner.mean_iteration_s([np.zeros(0)], [3], 1.0, 9.0) == pytest.approx(8.0)
-    assert planner.mean_iteration_s([np.zeros(0)], [0], 1.0, 9.0) == 0.0
+    assert planner.iteration_times_s([np.zeros(0)], [3], 1.0, 9.0) == pytest.approx([8.0])
+    assert np.isnan(planner.iteration_times_s([np.zeros(0)], [0], 1.0, 9.0)).all()
+
+
+def test_the_worst_slowdown_counts_beyond_its_bound():
+    times_s, alone_s = np.array([2.0, 6.0, np.nan]), np.array([1.0, 2.0, 1.0])
+    assert planner.value_s(times_s, alone_s, np.inf) == pytest.approx(4.0)
+    assert planner.value_s(times_s, alone_s, 3.0) == pytest.approx(4.0)
+    assert planner.value_s(times_s, alone_s, 2.0) == pytest.approx(4.0 * 3.0 / 2.0)
+    assert planner.value_s(np.full(2, np.nan), np.ones(2), 2.0) == 0.0
+
+
+def test_a_bound_on_the_worst_slowdown_makes_it_less(case):
+    """The bound is no more than the job that is slowed down most takes without one."""
+    found = {}
+    for text in ("lookahead(tries=4)", "lookahead(tries=4,slowdown=1)"):
+        record = simulate(case.jobs, case.network, policies.load(text))
+        found[text] = max(ends_s(record, job)[-1] / job.iterations / alone_s(job, case.network) for job in case.jobs)
+    bound, free = found["lookahead(tries=4,slowdown=1)"], found["lookahead(tries=4)"]
+    assert bound <= free * 1.001

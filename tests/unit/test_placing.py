@@ -69,13 +69,13 @@ def test_a_twin_is_never_worse_than_a_candidate_and_says_when_iterations_end(mon
         case, "fair", 0.4 * max(f.finish_s for f in simulate(case.jobs, case.network, policies.load("fair")).flows)
     )
     judged = []
-    real = engine.planner.mean_iteration_s
+    real = engine.planner.value_s
 
     def noted(*arguments):
         judged.append(real(*arguments))
         return judged[-1]
 
-    monkeypatch.setattr(engine.planner, "mean_iteration_s", noted)
+    monkeypatch.setattr(engine.planner, "value_s", noted)
     now_s = 0.0
     twin = Twin(case.network, lambda: now_s)
     for job in known.known:

@@ -10,6 +10,9 @@ On packets the twin is a process of its own. It plans in the background for `bud
 force; that one is judged first. Only candidates that are enforced by priorities take part. All is planned anew as well when an
 iteration of a job ends earlier or later than the twin foresaw, by more than the share `drift` of an iteration.
 
+What is to be short may have a bound: with `slowdown`, a candidate under which some job takes more than so many times its least time
+alone counts as longer, by as many times as that job is beyond it.
+
 A decision itself costs what it costs under the candidate in force. While nobody plans, that is the first candidate.
 
 **Knows** sizes, arrangements and DAGs. **Cost.** That of the candidate in force; and a roll-out for every candidate and try when jobs come or go.
@@ -62,9 +65,18 @@ _ITERATIONS = stable_id(1, 0, 0) - _ITERATION
 
 
 def validate(
-    *, tries: int = 64, rounds: int = 16, seed: int = 0, budget: float = 1.0, drift: float = 0.25, **_: object
+    *,
+    tries: int = 64,
+    rounds: int = 16,
+    seed: int = 0,
+    budget: float = 1.0,
+    drift: float = 0.25,
+    slowdown: float = math.inf,
+    **_: object,
 ) -> None:
     """InputError for values that make no sense."""
+    if not slowdown >= 1:
+        raise InputError(f"slowdown is {slowdown}; a job takes 1 time as long as it would alone, or longer (inf: any)")
     if not 0.01 <= budget <= 60:
         raise InputError(f"budget is {budget}; a plan may take 0.01 to 60 seconds")
     if not 0.01 <= drift <= 100:
@@ -109,6 +121,8 @@ class InForce:
     """How long one plan may take, where time passes meanwhile."""
     drift: float = 0.25
     """How far an iteration may end from where it was foreseen, as a share of it."""
+    slowdown: float = math.inf
+    """How many times as long as alone a job's iterations may take before that counts against a candidate."""
     history: list[Adopted] = field(default_factory=list)
     """All that was in force, in order."""
     script: tuple[Adopted, ...] | None = None
@@ -174,10 +188,11 @@ def memory(
     seed: int = 0,
     budget: float = 1.0,
     drift: float = 0.25,
+    slowdown: float = math.inf,
 ) -> InForce:
     """What a planner writes its choice to."""
     names = CANDIDATES if candidates == "all" else FEW
-    return InForce(names, tries, rounds, seed, load(names[0]), budget_s=budget, drift=drift)
+    return InForce(names, tries, rounds, seed, load(names[0]), budget_s=budget, drift=drift, slowdown=slowdown)
 
 
 def allocate(
@@ -189,6 +204,7 @@ def allocate(
     seed: int = 0,
     budget: float = 1.0,
     drift: float = 0.25,
+    slowdown: float = math.inf,
     memory: InForce | None = None,
 ) -> Allocation:
     """By the candidate in force; by `clock` while nobody has planned.
