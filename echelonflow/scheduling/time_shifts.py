@@ -179,9 +179,11 @@ class _Circle:
         return self.perimeter_s / self.angles
 
     def asked(self, profile: Profile, turns: int, link: int) -> Floats:
-        """The share of a link that a job asks for at each angle."""
+        """The share of a link that a job asks for at each angle; the mean where angles are too coarse for its iterations."""
         period_s = self.perimeter_s / turns
         on = (profile.link == link) & (profile.lasts_s > 0)
+        if turns > self.angles:
+            return np.full(self.angles, min(float(profile.load_s[on].sum()) / period_s, 1.0))
         begin_s, lasts_s = profile.begin_s[on] % period_s, np.minimum(profile.lasts_s[on], self.perimeter_s)
         rate = profile.load_s[on] / profile.lasts_s[on]
         edges_s = np.arange(2 * self.angles + 1) * self.step_s
@@ -221,14 +223,17 @@ class _Search:
         self._asked = np.array(
             [[self.circle.asked(p, turns, link) for link in self.links] for p, turns in zip(self.profiles, self.turns, strict=True)]
         )  # fmt: skip
-        self._asked = np.unique(self._asked, axis=1)  # a link on which all is as on another one says nothing new
+        crowded = self._asked.max(axis=2).sum(axis=0) > 1.0  # on the others nobody ever waits
+        self._asked = self._asked[:, crowded]
+        if crowded.any():
+            self._asked = np.unique(self._asked, axis=1)  # a link on which all is as on another one says nothing new
         self._least = np.maximum(self._asked.sum(axis=(0, 2)) - angles, 0.0)
         self._place(1, [0], self._asked[0], 0.0, 0.0)
 
     def worst_link_excess(self) -> float:
         """Mean excess over the circle, on the link where it is largest."""
         total = sum(np.roll(asked, shift, axis=-1) for asked, shift in zip(self._asked, self.best, strict=True))
-        return float(np.maximum(total - 1.0, 0.0).mean(axis=-1).max())
+        return float(np.maximum(total - 1.0, 0.0).mean(axis=-1).max(initial=0.0))
 
     def _place(self, job: int, placed: list[int], total: Floats, excess: float, waited_s: float) -> None:
         """Try all shifts of a job, the best first, and with each all of the jobs after it."""
@@ -237,9 +242,10 @@ class _Search:
             return
         angles = self.circle.angles
         shift = np.arange(math.ceil(angles / self.turns[job] - 1e-9))
-        turned = self._asked[job][:, (np.arange(angles) - shift[:, np.newaxis]) % angles]  # link, shift, angle
-        totals = total[:, np.newaxis] + turned
-        by_shift = np.maximum(np.maximum(totals - 1.0, 0.0).sum(axis=2), self._least[:, np.newaxis]).sum(axis=0)
+        turned = (np.arange(angles) - shift[:, np.newaxis]) % angles
+        by_shift = np.zeros(len(shift))
+        for asked, other, least in zip(self._asked[job], total, self._least.tolist(), strict=True):  # link by link
+            by_shift += np.maximum(np.maximum(other + asked[turned] - 1.0, 0.0).sum(axis=1), least)
         by_shift = np.round(by_shift / (EXACT * angles)) * (EXACT * angles)
         waits_s = self._waits_s(job, shift)
         for each in np.lexsort((waits_s, by_shift)).tolist():
@@ -250,7 +256,7 @@ class _Search:
                 self.complete = False
                 return
             self._nodes += 1
-            self._place(job + 1, [*placed, int(shift[each])], totals[:, each], *value)
+            self._place(job + 1, [*placed, int(shift[each])], total + self._asked[job][:, turned[each]], *value)
 
     def _waits_s(self, job: int, shift: Ints) -> Floats:
         """How long a job has to wait for each shift, from where it is."""

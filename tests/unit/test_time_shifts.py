@@ -80,6 +80,14 @@ def test_periods_without_a_common_multiple_are_rounded_up_and_by_little():
         assert 1.0 <= perimeter_s / count / period_s < 1.02
 
 
+def test_iterations_that_are_too_short_for_angles_count_by_their_mean():
+    best = found(profile("a", 1.0, (0, 0.0, 0.5, 1.0)), profile("b", 1e5, (0, 0.0, 5e4, 0.5)))
+    assert best.score == pytest.approx(1.0)
+    assert best.of_job["a"].every_s == pytest.approx(1.0)
+    best = found(profile("a", 1.0, (0, 0.0, 0.5, 1.0)), profile("b", 1e5, (0, 0.0, 5e4, 1.0)))
+    assert best.score == pytest.approx(0.75), "half the time half of what the first one asks is too much"
+
+
 def test_two_halves_interleave_and_the_first_job_stays():
     half = (0, 2.0, 2.0, 1.0)
     best = found(profile("a", 4.0, half, began_s=1.0), profile("b", 4.0, half, began_s=1.5))
