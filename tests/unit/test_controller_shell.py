@@ -10,11 +10,13 @@ from controller.app import SPARE_S, Shell
 from controller.clients import Client
 from controller.coordinator import Coordinator
 from controller.fabric import KnownFabric
+from controller.instructions import AskPlanner, PreparePlanner
+from controller.planner_process import PlannerError
 from controller.replay_log import difference, replay
 from echelonflow.errors import PolicyError
 from echelonflow.model import topologies
 from echelonflow.records.decisions import read_decisions
-from echelonflow.records.events import SwitchConnected
+from echelonflow.records.events import PlannerFailed, SwitchConnected
 from echelonflow.records.rules import read_rules
 from echelonflow.scheduling.policies import Policy
 from echelonflow.wire.messages import (
@@ -291,3 +293,62 @@ class TestSpareTime:
         recorded = read_decisions(tmp_path / "decisions.jsonl")
         assert [decision.ahead for decision in recorded] == [True]
         assert difference(recorded, replay(tmp_path / "events.jsonl")) is None
+
+
+# A planner beside it
+
+
+@dataclass
+class FakePlanner:
+    """Answers what it is asked, or fails; `meanwhile` happens while it plans."""
+
+    answers: list
+    asked: list = field(default_factory=list)
+    meanwhile: object = None
+
+    def prepare(self):
+        self.asked.append("prepared")
+
+    def ask(self, asked, jobs, network):
+        self.asked.append(asked)
+        if self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def told(shell, monkeypatch):
+    """What the coordinator is told of plans."""
+    found = []
+    monkeypatch.setattr(shell, "handle", lambda event, *_, **__: found.append(event))
+    return found
+
+
+def test_what_the_planner_finds_is_told_and_what_it_finds_to_an_earlier_question_is_not(shell, told):
+    shell.planner = planner = FakePlanner(["first", "second"])
+    one, other = (AskPlanner(name, (), shell.coordinator.network) for name in ("one", "other"))
+    planner.meanwhile = lambda: shell.enact([other])
+    shell.enact([PreparePlanner(), one])
+    assert planner.asked == ["prepared"], "it plans in a green thread of its own"
+    shell.framework.spawned.pop()()
+    assert planner.asked == ["prepared", "one", "other"]
+    assert [event.made for event in told] == ["second"]
+
+
+def test_a_planner_that_fails_is_told_once_and_the_run_goes_on(shell, told, caplog):
+    shell.planner = FakePlanner([PlannerError("it hangs")])
+    shell.enact([AskPlanner("one", (), shell.coordinator.network)])
+    shell.framework.spawned.pop()()
+    assert told == [PlannerFailed("it hangs")]
+    assert [record.message for record in caplog.records] == [
+        "it hangs; the order in force stays so for the rest of this run"
+    ]
+
+
+def test_without_a_planner_nobody_looks_ahead(shell, told):
+    shell.enact([PreparePlanner(), AskPlanner("one", (), shell.coordinator.network)])
+    assert told == []
