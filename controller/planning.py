@@ -86,12 +86,12 @@ class Planning:
 
     def _drift(self, foreseen: Foreseen) -> float:
         """How far the last iteration of a job ended from where it was foreseen, as a share of an iteration."""
-        _, ended_s, last = self._books.state.clocks.before(foreseen.job)
-        place = last - foreseen.first
+        known = self._books.state.clocks.before(foreseen.job)
+        place = known.last - foreseen.first
         if not 0 <= place < len(foreseen.ends_s) or len(foreseen.ends_s) < 2:
             return 0.0
         each_s = float(foreseen.ends_s[-1] - foreseen.ends_s[0]) / (len(foreseen.ends_s) - 1)
-        return abs(ended_s - float(foreseen.ends_s[place])) / each_s if each_s > 0 else 0.0
+        return abs(known.ended_s - float(foreseen.ends_s[place])) / each_s if each_s > 0 else 0.0
 
     def _known(self, job: str) -> KnowJob | None:
         """What the planner has to know of a job; None where the job did not tell it all."""

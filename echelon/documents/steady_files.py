@@ -55,7 +55,7 @@ CROSSING_JOB: Mapping[str, Any] = MappingProxyType(
 )
 POLICIES = (
     "fair", "fifo", "coflow(grouping=collective)", "echelonflow(order=tardiness,within=strict)",
-    "echelonflow(order=due,within=strict)", "clock", "lookahead",
+    "echelonflow(order=job,within=strict)", "echelonflow(order=due,within=strict)", "clock", "lookahead",
 )  # fmt: skip
 
 

@@ -148,4 +148,6 @@ def test_scores_hold_every_level_and_fair_where_it_feels_it(monkeypatch):
     }  # fmt: skip
     assert scores["fair | jitter 20.0%"][:2] != scores["fair"][:2], "computations end late"
     one_class = scores["clock | classes 1"][:2]
-    assert one_class == pytest.approx(scores["clock"][:2], rel=1e-3), "what waits is held back, so one class will do here"
+    assert one_class == pytest.approx(scores["clock"][:2], rel=1e-3), (
+        "what waits is held back, so one class will do here"
+    )

@@ -17,9 +17,9 @@ that time. The flows of a stage finish together. Groups, stages or jobs are serv
   paced      in order of ideal finish time, each flow the least rate that still meets d + τ_H
 Spare capacity goes out in the same order, so that no link idles that a flow could use.
 
-The default is `due`: of these orders its iterations are the shortest where jobs go on, at every load, and no job's place is fixed
-(`docs/results.md`, "In steady state"). In closed batches `job` is shorter, as it lets short jobs leave first. Where only the sum of
-tardiness counts, `order=remaining,pending=count` is better. Where jobs share a network for long, see `clock`.
+The default is `job`: over closed batches of random jobs its iterations are the shortest (`echelon bench forms`), as short jobs leave first.
+Where jobs go on, `due` is shorter at every load (`docs/results.md`, "In steady state"), and `clock` is shorter still. Where only the sum of
+tardiness counts, `order=remaining,pending=count` is better.
 
 No group starves. A group is overdue from r + span + `patience` * alone on. Here r is its reference time, r + span its
 last ideal finish, and alone the time that its bytes need at its slowest link. Overdue groups go before all others, in
@@ -93,7 +93,7 @@ def memory(*, reuse: Reuse = "none", drift: float = 0.3, interval: float = math.
 def allocate(
     snapshot: Snapshot,
     *,
-    order: Order = "due",
+    order: Order = "job",
     within: Literal["strict", "paced"] = "strict",
     pending: Literal["count", "ignore"] = "ignore",
     patience: float = 10.0,
@@ -132,7 +132,7 @@ def allocate(
 
 def form(
     *,
-    order: Order = "due",
+    order: Order = "job",
     within: Literal["strict", "paced"] = "strict",
     pending: Literal["count", "ignore"] = "ignore",
     patience: float = 10.0,
