@@ -10,8 +10,8 @@ On packets the twin is a process of its own. It plans in the background for `bud
 force; that one is judged first. Only candidates that are enforced by priorities take part. All is planned anew as well when an
 iteration of a job ends earlier or later than the twin foresaw, by more than the share `drift` of an iteration.
 
-What is to be short may have a bound: with `slowdown`, a candidate under which some job takes more than so many times its least time
-alone counts as longer, by as many times as that job is beyond it.
+What is to be short may have a bound. With `slowdown`, no job should take more than so many times its least time alone. A candidate
+under which one does counts as longer, by as many times as that job is beyond it.
 
 A decision itself costs what it costs under the candidate in force. While nobody plans, that is the first candidate.
 
