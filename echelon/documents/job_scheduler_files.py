@@ -1,7 +1,7 @@
 """Writes experiments/job-schedulers/: `python -m echelon.documents.job_scheduler_files [PATTERN...]`.
 
-A dozen files have one job each: a setting of the grid of `echelon bench job-schedulers`, scaled so that a run takes some
-20 s on links of 50 Mbit/s, or a few times that (`LONGER`). Its job scheduler has the options that the tuner finds best in fluid simulation, among
+A dozen files have one job each: a setting of the grid of `echelon bench job-schedulers`. They are scaled so that a run takes
+some 20 s on links of 50 Mbit/s, or a few times that (`LONGER`). Its job scheduler has the options that the tuner finds best in fluid simulation, among
 partitions that take long enough to be sent on packets. Files whose names begin with "shared-" have several jobs on the same
 hosts. Takes some seconds for each file; nothing else is read.
 """
