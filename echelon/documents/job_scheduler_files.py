@@ -41,7 +41,7 @@ LEAST_FLOW_S = 0.03
 LONGER = {Key("BERT-large", PARAMETER_SERVER, WORKERS, 100, 0.0): 4}
 """Settings whose files are so many times as long, with the same partitions. Four workers and four servers meet here on links
 that are full at both ends. TCP needs about a tenth of a second to find its shares there, as long as one of these partitions
-takes in the other files: runs were 1.3 to 1.5 % of an iteration off max-min sharing, and are 0.1 % off with this."""
+takes in the other files. Runs were 1.3 to 1.5 % of an iteration off max-min sharing, and are 0.1 % off with this."""
 _BANDS = {"VGG-16": (40, 100), "ResNet-50": (10, 25), "BERT-large": (40, 100)}
 """Gbit/s at which communication takes some 40 to 330 % of a model's computation."""
 DOZEN = tuple(
