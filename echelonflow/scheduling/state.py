@@ -206,6 +206,7 @@ class SchedulerState:
             known.first_index = min(known.first_index, flow.index)
             known.flows += 1
             known.size_bytes += flow.size_bytes
+        self._add_to_connections(group)
         self._groups[key] = info
         self._declared.update({(group.job, name): flow for name, flow in info.flows.items()})
 
@@ -627,6 +628,15 @@ class SchedulerState:
             )
             self._connections[key] = ConnectionIteration(slot, declared.flows)
         return self._connections[key].slot
+
+    def _add_to_connections(self, group: Declare) -> None:
+        """What a job sends in iterations that have begun becomes more by a group that is declared only now."""
+        begun = [(key, connection) for key, connection in self._connections.items() if key[0] == group.job]
+        for flow in group.flows if begun else ():
+            for (_, _, src_host, dst_host), connection in begun:
+                if (src_host, dst_host) == (flow.src_host, flow.dst_host):
+                    connection.unfinished += 1
+                    self._connection_table["size_bytes"][connection.slot] += flow.size_bytes
 
     def _finish_in_connection(self, job: str, iteration: int, flow: FlowDeclaration) -> None:
         key, table = _connection_key(job, iteration, flow), self._connection_table

@@ -73,6 +73,23 @@ def test_another_iteration_and_another_receiver_count_by_themselves(state):
     assert not len(state.snapshot(1.0)[0].connections.id)
 
 
+def test_a_group_that_is_declared_later_adds_to_what_has_begun(state):
+    for name in "xy":
+        state.release(("a", 0, name), 0.0)
+    late = FlowDeclaration("late", 9, "late", "h1", "h2", 4 * MB, 0.0, 10_009, 5001)
+    state.declare(Declare("a", "later", "test", 1.0, (late,)))
+    state.release(("a", 0, "late"), 0.5)
+    for name in "xy":
+        state.finish(("a", 0, name), 1.0)
+    snapshot, keys = state.snapshot(1.0)
+    assert [key[2] for key in keys] == ["late"]
+    table = snapshot.connections
+    assert table.of_flow.tolist() == [0]
+    assert (table.sent_bytes.tolist(), table.size_bytes.tolist()) == ([4 * MB], [8 * MB])
+    state.finish(("a", 0, "late"), 2.0)
+    assert not state.snapshot(2.0)[0].connections.id.size
+
+
 def test_all_that_is_shown_of_connections_goes_with_their_flows(state):
     for key in (("a", 0, "x"), ("a", 0, "z"), ("b", 0, "w")):
         state.release(key, 0.0)
