@@ -136,7 +136,7 @@ class Coordinator:
             case events.PolicyOrdered(text, enforcer):
                 return self._swap(text, enforcer, loaded)
             case events.StandingOrdered(text):
-                return self._keep_standing(self._to_enforce(text, loaded), now_s)
+                return self._keep_standing(loaded or self._load_policy(text), now_s)
             case events.ControllerFailed(reason):
                 return self._fail(reason)
             case _:
@@ -265,7 +265,7 @@ class Coordinator:
             raise InputError(f"Begin expects {begin.agents} agents")
         if begin.zero_s is not None and not 0 <= begin.zero_s <= now_s + START_DELAY_S:
             raise InputError(f"Begin says that the run's zero is {begin.zero_s}, which is no moment of the past")
-        policy = self._to_enforce(begin.policy, loaded)
+        policy = loaded or self._load_policy(begin.policy)
         # A fresh coordinator that is given these is where this one is now.
         ahead = [*self._peers.preamble(), events.ClientSaid(client, begin)]
         preamble = tuple(events.Handled(now_s, event) for event in ahead)
@@ -414,13 +414,10 @@ class Coordinator:
         run = self._swappable()
         return run.decisions.trial(run.session.since_zero_s(now_s))
 
-    def _to_enforce(self, text: str, loaded: Policy | None) -> Policy:
-        return loaded or self._load_policy(text)
-
     def _swap(self, text: str, enforcer: str | None, loaded: Policy | None) -> list[Instruction]:
         """Follow another policy from now on, flows in flight included, by its own enforcer unless one is named."""
         run = self._swappable()
-        policy = self._to_enforce(text, loaded)
+        policy = loaded or self._load_policy(text)
         unused = run.session.swap(policy, enforcer or policy.enforcer)
         taken_back = run.decisions.ask_again("policy")
         self.counters.swaps += 1

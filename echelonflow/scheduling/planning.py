@@ -16,7 +16,7 @@ from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats, Ints, array_from_data, array_to_data, read_only_array
 from echelonflow.model.network import Network
 from echelonflow.scheduling.flow_windows import JobNow
-from echelonflow.scheduling.own_policy.pipe import HEADER
+from echelonflow.scheduling.own_policy.pipe import framed
 from echelonflow.scheduling.state import stable_id
 from echelonflow.wire.messages import Declare, JobGraph
 
@@ -130,8 +130,7 @@ _ANSWERS: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer, dec_
 
 def frame(record: Request | Answer) -> bytes:
     """A record as it goes through a pipe."""
-    data = _ENCODER.encode(record)
-    return HEADER.pack(len(data)) + data
+    return framed(_ENCODER.encode(record))
 
 
 def decode_request(data: bytes) -> Request:

@@ -14,16 +14,14 @@ import time
 from typing import BinaryIO
 
 from echelonflow.errors import EchelonError
-from echelonflow.scheduling.own_policy.pipe import HEADER
+from echelonflow.scheduling.own_policy.pipe import read_frame, write_frame
 from echelonflow.scheduling.own_policy.sandbox import end_with_parent
 from echelonflow.scheduling.planning import (
-    Answer,
     AskPlan,
     KnowJob,
     KnowNetwork,
     PlannerReady,
     PlanningFailed,
-    Request,
     decode_request,
     frame,
 )
@@ -37,39 +35,21 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer until the pipe ends; what fails is answered by why, and is the end."""
     warm_up()
     rehearse(time.monotonic)
-    _send(answers, PlannerReady())
+    write_frame(answers, frame(PlannerReady()))
     twin: Twin | None = None
     while True:
-        asked = _receive(requests)
+        asked = decode_request(read_frame(requests))
         try:
             if isinstance(asked, KnowNetwork):
                 twin = Twin(asked.network, time.monotonic)
             elif isinstance(asked, KnowJob) and twin is not None:
                 twin.know(asked)
             elif isinstance(asked, AskPlan) and twin is not None:
-                _send(answers, twin.plan(asked))
+                write_frame(answers, frame(twin.plan(asked)))
         except Exception as error:  # noqa: BLE001 a run does not end because nobody looks ahead for it
             words = str(error) if isinstance(error, EchelonError) else f"{type(error).__name__}: {error}"
-            _send(answers, PlanningFailed(words))
+            write_frame(answers, frame(PlanningFailed(words)))
             return
-
-
-def _send(answers: BinaryIO, answer: Answer) -> None:
-    rest = memoryview(frame(answer))
-    while rest:
-        rest = rest[answers.write(rest) :]
-
-
-def _receive(requests: BinaryIO) -> Request:
-    (length,) = HEADER.unpack(_exactly(requests, HEADER.size))
-    return decode_request(_exactly(requests, length))
-
-
-def _exactly(requests: BinaryIO, length: int) -> bytes:
-    data = requests.read(length)
-    if len(data) < length:
-        raise EOFError
-    return data
 
 
 def main(incoming: int, outgoing: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+from typing import BinaryIO
 
 import msgspec
 
@@ -83,10 +84,34 @@ _REQUESTS: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request, d
 _ANSWERS: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer, dec_hook=array_from_data)
 
 
+def framed(data: bytes) -> bytes:
+    """Some bytes as they go through a pipe."""
+    return HEADER.pack(len(data)) + data
+
+
+def write_frame(pipe: BinaryIO, frame: bytes) -> None:
+    """Write all of a frame into a pipe without a buffer, which may take a part at a time."""
+    rest = memoryview(frame)
+    while rest:
+        rest = rest[pipe.write(rest) :]
+
+
+def read_frame(pipe: BinaryIO) -> bytes:
+    """What the next frame holds; EOFError where the pipe ends before it does."""
+    (length,) = HEADER.unpack(_exactly(pipe, HEADER.size))
+    return _exactly(pipe, length)
+
+
+def _exactly(pipe: BinaryIO, length: int) -> bytes:
+    data = pipe.read(length)
+    if len(data) < length:
+        raise EOFError
+    return data
+
+
 def frame(record: Request | Answer) -> bytes:
     """A record as it goes through a pipe."""
-    data = _ENCODER.encode(record)
-    return HEADER.pack(len(data)) + data
+    return framed(_ENCODER.encode(record))
 
 
 def decode_request(data: bytes) -> Request:

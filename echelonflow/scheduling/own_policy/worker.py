@@ -23,7 +23,6 @@ from echelonflow.errors import EchelonError, InputError, PolicyError
 from echelonflow.scheduling import kernels, policies, user_file
 from echelonflow.scheduling.own_policy import sandbox
 from echelonflow.scheduling.own_policy.pipe import (
-    HEADER,
     WARM,
     Allocated,
     Answer,
@@ -31,18 +30,19 @@ from echelonflow.scheduling.own_policy.pipe import (
     Failed,
     Loaded,
     LoadPolicy,
-    Request,
     Started,
     decode_request,
     frame,
+    read_frame,
+    write_frame,
 )
 from echelonflow.scheduling.policies import Policy
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Load the policy that is named first, then answer questions; what fails is answered by why."""
-    _send(answers, Started())
-    named = _receive(requests)
+    write_frame(answers, frame(Started()))
+    named = decode_request(read_frame(requests))
     assert isinstance(named, LoadPolicy)
     path, options = user_file.parse(named.text)
     # For tracebacks: the file itself cannot be read any more.
@@ -51,18 +51,20 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     try:
         policy = policies.bind(user_file.execute(path, named.source), named.text, options)
     except BaseException as error:  # noqa: BLE001 it is the user's code
-        _send(answers, _failed(path, error))
+        write_frame(answers, frame(_failed(path, error)))
         return
     p = policy.promises
-    _send(answers, Loaded(policy.enforcer, policy.summary, p.knows_sizes, p.work_conserving, p.starvation_free))
+    write_frame(
+        answers, frame(Loaded(policy.enforcer, policy.summary, p.knows_sizes, p.work_conserving, p.starvation_free))
+    )
     while True:
-        question = _receive(requests)
+        question = decode_request(read_frame(requests))
         assert isinstance(question, AskAllocation)
         try:
             answer = _answer(policy, question)
         except BaseException as error:  # noqa: BLE001 it is the user's code
             answer = _failed(path, error)
-        _send(answers, answer)
+        write_frame(answers, frame(answer))
 
 
 def _answer(policy: Policy, question: AskAllocation) -> Answer:
@@ -83,24 +85,6 @@ def _failed(path: Path, error: BaseException) -> Failed:
     return Failed(str(error) if told_by_us or cause is None else user_file.fault(path, cause), trace)
 
 
-def _send(answers: BinaryIO, answer: Answer) -> None:
-    rest = memoryview(frame(answer))
-    while rest:
-        rest = rest[answers.write(rest) :]
-
-
-def _receive(requests: BinaryIO) -> Request:
-    (length,) = HEADER.unpack(_exactly(requests, HEADER.size))
-    return decode_request(_exactly(requests, length))
-
-
-def _exactly(requests: BinaryIO, length: int) -> bytes:
-    data = requests.read(length)
-    if len(data) < length:
-        raise EOFError
-    return data
-
-
 def main(incoming: int, outgoing: int, *, warm: bool) -> None:
     """Serve on inherited pipes until the one for requests ends."""
     sandbox.end_with_parent()
@@ -114,7 +98,7 @@ def main(incoming: int, outgoing: int, *, warm: bool) -> None:
             serve(requests, answers)
         except EchelonError as error:
             with contextlib.suppress(OSError):
-                _send(answers, Failed(str(error)))
+                write_frame(answers, frame(Failed(str(error))))
         except (EOFError, OSError):  # whoever asked has no more use for this policy
             pass
 
