@@ -26,13 +26,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-import numpy as np
-
 from echelonflow.errors import InputError
 from echelonflow.model.slots import Slots
 from echelonflow.scheduling.allocation import Allocation
-from echelonflow.scheduling.fill import max_min
 from echelonflow.scheduling.forms import Form
+from echelonflow.scheduling.policies import fair
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.scheduling.time_shifts import Profile, Shifts, affinity, asked_share, shifts
 
@@ -74,14 +72,12 @@ def allocate(
         long: 5.0 MB/s, place 0
         short: 5.0 MB/s, place 0
     """
-    rows = np.arange(snapshot.flows, dtype=np.int64)
-    rates = max_min(snapshot, rows, np.ones(snapshot.flows), snapshot.capacity_Bps.copy())
-    return Allocation(rates, np.zeros(snapshot.flows, np.int64))
+    return fair.allocate(snapshot)
 
 
 def form(*, misfits: Misfits = "stretch", angles: int = 72, tolerance: float = 0.05) -> Form:
     """The same as data."""
-    return Form((), "greedy")
+    return fair.form()
 
 
 def slots(
@@ -92,7 +88,7 @@ def slots(
     Example: two jobs that compute for half of their period of 4 s and send for the other half. The second one began half a
     second after the first, and has to wait until it is half a period behind.
 
-        >>> from echelonflow.scheduling.time_shifts import Profile
+        >>> import numpy as np
         >>> one, half = np.zeros(1, np.int64), np.full(1, 2.0)
         >>> found = slots([Profile(name, 4.0, began_s, one, half, half, half) for name, began_s in (("a", 0.0), ("b", 0.5))])
         >>> [(job, slot.first_s % slot.every_s) for job, slot in found.items()]
