@@ -21,13 +21,14 @@ pytestmark = [
     pytest.mark.skipif(not kernels.can_compile(), reason="looking ahead needs compiled loops (numba)"),
 ]
 
+# The planner loads while the run goes on, at the lowest priority: jobs last long enough for that on a busy machine, too.
 TWO_JOBS = """
 name: two
 network: {topology: single-switch, hosts: 4, rate: 40 Mbit/s}
 jobs:
-  - {name: one, paradigm: pipeline, stages: 2, micro_batches: 3, forward: 100 ms, activation: 150 ms of link, iterations: 6,
+  - {name: one, paradigm: pipeline, stages: 2, micro_batches: 3, forward: 100 ms, activation: 150 ms of link, iterations: 30,
      placement: [h1, h2]}
-  - {name: other, paradigm: pipeline, stages: 2, micro_batches: 3, forward: 100 ms, activation: 150 ms of link, iterations: 6,
+  - {name: other, paradigm: pipeline, stages: 2, micro_batches: 3, forward: 100 ms, activation: 150 ms of link, iterations: 30,
      placement: [h3, h2]}
 policies: ["lookahead(tries=8,budget=0.3)"]
 emulation: {limits: {max_link_error: 1, max_moved_iteration: 1, max_moved_exposed: 1, max_unexplained_iteration: 1,
