@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,12 +93,15 @@ def collect(
     begun_s = said_s = time.monotonic()
     done = 0
     with path.open("a", encoding="utf-8") as file, _pool(workers) as pool:
-        while done < len(wanted) and time.monotonic() - begun_s < limit_s:
-            turn = wanted[done : done + max(workers, 1) * _CASES_AT_ONCE]
-            for section, number, words, scores in pool.map(_measure, turn):
+        todo = itertools.takewhile(lambda _: time.monotonic() - begun_s < limit_s, wanted)
+        running = {pool.submit(_measure, task) for task in itertools.islice(todo, max(workers, 1) * _CASES_AT_ONCE)}
+        while running:
+            ended, running = wait(running, return_when=FIRST_COMPLETED)
+            for section, number, words, scores in (future.result() for future in ended):
                 file.write(json.dumps(Measured(section, number, words, digest, scores).to_dict()) + "\n")
             file.flush()
-            done += len(turn)
+            done += len(ended)
+            running |= {pool.submit(_measure, task) for task in itertools.islice(todo, len(ended))}
             now_s = time.monotonic()
             if now_s - said_s >= _SAY_EVERY_S:
                 said_s = now_s
@@ -114,8 +118,10 @@ def _measure(task: tuple[Section, int]) -> tuple[str, int, str, Scores]:
 class _Inline:
     """A pool of nobody: work is done where it is asked for."""
 
-    def map(self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
-        return [function(task) for task in tasks]
+    def submit(self, function: Callable[[_Task], _Result], task: _Task) -> Future[_Result]:
+        future: Future[_Result] = Future()
+        future.set_result(function(task))
+        return future
 
 
 @contextmanager
