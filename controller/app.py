@@ -75,8 +75,8 @@ class Shell:
     """The same of barriers that follow rules of a run, to what writes down when they were confirmed."""
     _logs: RunLogs | None = None
     _deciding: bool = False
-    _to_plan: AskPlanner | None = None
-    """The latest question to the planner, until that has answered it."""
+    _to_plan: AskPlanner | PreparePlanner | None = None
+    """What the planner was told last, until it has done it."""
     _planning: bool = False
     _alarm: Any = None
     _spare: Any = None
@@ -217,31 +217,34 @@ class Shell:
         self.handle(answer, follows=not question.policy.isolated and isinstance(answer, events.PolicyAnswered))
 
     def _ask_planner(self, asked: AskPlanner | PreparePlanner) -> None:
-        """Have the planner look ahead; where it is busy with an earlier question, as soon as it is free."""
-        if self.planner is None:
-            return
-        if isinstance(asked, PreparePlanner):
-            self._to_plan = None
-            self.planner.prepare()
-            return
+        """Have the planner load or look ahead; where it is busy with an earlier question, as soon as it is free."""
         self._to_plan = asked
         if not self._planning:
             self._planning = True
-            self.framework.spawn(self._plan, self.planner)
+            self.framework.spawn(self._plan)
 
-    def _plan(self, planner: PlannerProcess) -> None:
+    def _plan(self) -> None:
         try:
             while (asked := self._to_plan) is not None:
-                made = planner.ask(asked.asked, asked.jobs, asked.network)
+                told = self._planned(asked)
                 if asked is self._to_plan:  # what was found to an earlier question is dropped
                     self._to_plan = None
-                    self.handle(events.Planned(made))
+                    self.handle(told)
         except PlannerError as error:
             self._to_plan = None
             log.warning("%s; the order in force stays so for the rest of this run", error)
             self.handle(events.PlannerFailed(shortened(str(error))))
         finally:
             self._planning = False
+
+    def _planned(self, asked: AskPlanner | PreparePlanner) -> events.Event:
+        """What the planner has done, once it has done it (PlannerError if it cannot)."""
+        if self.planner is None:
+            raise PlannerError("this controller has no planner")
+        if isinstance(asked, PreparePlanner):
+            self.planner.prepare()
+            return events.PlannerPrepared()
+        return events.Planned(self.planner.ask(asked.asked, asked.jobs, asked.network))
 
     def enact(self, instructions: Sequence[Instruction]) -> None:
         """Carry out what the coordinator asks for, in order."""

@@ -127,8 +127,11 @@ class Coordinator:
                 return self._policy_failed(question, reason)
             case events.Planned(made):
                 return self._planned(made, now_s)
+            case events.PlannerPrepared():
+                return self._stop_awaiting_planner(now_s)
             case events.PlannerFailed():
-                return [] if self._run is None else self._run.planning.give_up()
+                given_up = [] if self._run is None else self._run.planning.give_up()
+                return [*given_up, *self._stop_awaiting_planner(now_s)]
             case events.LineRefused(client, reason):
                 return self._refuse(client, reason)
             case events.ClientGone(client):
@@ -274,8 +277,19 @@ class Coordinator:
             begin.run, begin.agents, policy, begin.enforcer, zero_s=begin.zero_s, decisions=begin.decisions
         )
         self._run = self._new_run(session)
-        begun = [OpenLog(begin.decisions_path, preamble), *_prepared(policy), *self._tell("begun", begin.run)]
-        return [*dropped, *begun, *self._go_on(self._peers.on_hosts()), *self._start_if_ready(now_s)]
+        begun = [OpenLog(begin.decisions_path, preamble), *_prepared(policy)]
+        if session.awaits_planner:
+            return [*dropped, *begun]
+        goes_on = self._go_on(self._peers.on_hosts())
+        return [*dropped, *begun, *self._tell("begun", begin.run), *goes_on, *self._start_if_ready(now_s)]
+
+    def _stop_awaiting_planner(self, now_s: float) -> list[Instruction]:
+        """Say that the run has begun, if it was the planner that it waited for."""
+        run = self._run
+        if run is None or not run.session.awaits_planner:
+            return []
+        run.session.note_planner()
+        return [*self._tell("begun", run.session.name), *self._start_if_ready(now_s)]
 
     def _new_run(self, session: Session) -> Run:
         peers, from_the_start = self._peers, not session.resumed and not session.standing

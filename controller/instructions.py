@@ -116,7 +116,7 @@ class CloseLog:
 
 @dataclass(frozen=True, slots=True)
 class PreparePlanner:
-    """There will be questions to the planner: have it ready."""
+    """There will be questions to the planner: have it load, and report when it has (`PlannerPrepared`, or `PlannerFailed`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Iterator
 from typing import TypeVar
 
 from echelonflow.errors import RunError
@@ -50,22 +51,16 @@ class PlannerProcess:
         self._jobs: dict[str, KnowJob] = {}
 
     def prepare(self) -> None:
-        """Start it, unless it is there; for a new run, which brings its own jobs."""
+        """Have it loaded, for a new run, which brings its own jobs. Raises PlannerError where it does not load: then it is no more."""
         self._network = None
-        if self._child is None:
-            self._child, self._ready = Child(self._module), False
+        with self._ended_if_it_fails(START):
+            self._loaded()
 
     def ask(self, asked: AskPlan, jobs: tuple[KnowJob, ...], network: Network) -> PlanMade:
         """What it finds. Raises PlannerError where it has ended, or does not answer in time: then it is no more."""
-        if self._child is None:
-            self.prepare()
-        child = self._child
-        assert child is not None
-        try:
-            if not self._ready:
-                self._expect(child, PlannerReady, START)
-                self._ready = True
-            limit = TimeLimit(math.inf, asked.budget_s + BEYOND_BUDGET_S)
+        limit = TimeLimit(math.inf, asked.budget_s + BEYOND_BUDGET_S)
+        with self._ended_if_it_fails(limit):
+            child = self._loaded()
             ready = Patience(child, self._wait, limit)
             if self._network is not network:
                 child.write(frame(KnowNetwork(network)), ready)
@@ -76,14 +71,29 @@ class PlannerProcess:
                     self._jobs[job.graph.job] = job
             child.write(frame(asked), ready)
             return self._expect(child, PlanMade, limit)
+
+    def _loaded(self) -> Child:
+        """The process, started if need be, once it has said that it is ready."""
+        if self._child is None:
+            self._child, self._ready = Child(self._module), False
+        if not self._ready:
+            self._expect(self._child, PlannerReady, START)
+            self._ready = True
+        return self._child
+
+    @contextlib.contextmanager
+    def _ended_if_it_fails(self, limit: TimeLimit) -> Iterator[None]:
+        """Have whatever goes wrong within end the process, and be a PlannerError."""
+        try:
+            yield
         except PlannerError:
             self.close()
             raise
         except TimeoutError:
             self.close()
-            raise PlannerError(f"the planner did not answer within {asked.budget_s + BEYOND_BUDGET_S:g} s") from None
+            raise PlannerError(f"the planner did not answer within {limit.wall_s:g} s") from None
         except (EOFError, OSError, ValueError) as error:
-            how = child.how_it_ended()
+            how = "not started" if self._child is None else self._child.how_it_ended()
             self.close()
             raise PlannerError(f"the planner ended before it answered ({how}; {error})") from None
 

@@ -54,6 +54,7 @@ class Session:
         self._done: set[int] = set()
         self._reported_done = False
         self._failed = False
+        self._awaits_planner = policy.promises.plans and not standing and zero_s is None
         self._decisions = decisions
 
     # Who takes part
@@ -104,9 +105,18 @@ class Session:
         return self._zero_s
 
     @property
+    def awaits_planner(self) -> bool:
+        """Whether its policy looks ahead, and whoever does that has still to load: it would start without plans."""
+        return self._awaits_planner
+
+    def note_planner(self) -> None:
+        """Nobody waits for the planner any more: it is ready, or there will be none."""
+        self._awaits_planner = False
+
+    @property
     def may_start(self) -> bool:
-        """Whether it has not started, and every agent is ready."""
-        return self._zero_s is None and len(self._ready) >= self._agents
+        """Whether it has not started, and every agent and the planner are ready."""
+        return self._zero_s is None and not self._awaits_planner and len(self._ready) >= self._agents
 
     def start(self, zero_s: float) -> list[int]:
         """Begin at `zero_s`; returns the clients that wait to be told."""

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from controller import planner_process
 from controller.launch import controller_argv
 from echelon.running.coordinator_line import CoordinatorLine
 from echelonflow.errors import RunError
@@ -22,8 +23,8 @@ from testbed import processes
 from testbed.mininet_network import EmulatedNetwork
 from testbed.openvswitch import PrivateOpenVSwitch
 
-BEGIN_LIMIT_S = LONGEST_LOAD_S + 10.0
-"""For a run to begin, which loads its policy: a user's takes a process."""
+BEGIN_LIMIT_S = max(LONGEST_LOAD_S, planner_process.START.wall_s) + 10.0
+"""For a run to begin, which loads its policy: a user's takes a process, and so does looking ahead."""
 START_LIMIT_S = 60.0
 """For the controller and the switches to be there, on a machine that is slow and has compiled nothing yet."""
 END_LIMIT_S = 3.0

@@ -128,6 +128,10 @@ class Planned(msgspec.Struct, frozen=True, tag="planned", eq=False):
     made: PlanMade
 
 
+class PlannerPrepared(msgspec.Struct, frozen=True, tag="planner_prepared"):
+    """The planner has loaded: from now on it answers at once."""
+
+
 class PlannerFailed(msgspec.Struct, frozen=True, tag="planner_failed"):
     """The planner has ended, or did not answer in time, and why: what is in force stays so."""
 
@@ -168,6 +172,7 @@ Event = (
     | PolicyAnswered
     | PolicyFailed
     | Planned
+    | PlannerPrepared
     | PlannerFailed
     | PolicyOrdered
     | StandingOrdered

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 
@@ -15,15 +16,15 @@ from controller.fabric import KnownFabric
 from controller.instructions import AskPlanner, LogDecision, PreparePlanner, SendTo
 from controller.planner_process import PlannerError, PlannerProcess
 from controller.planning import SETTLE_S
-from echelonflow.records.events import Planned, PlannerFailed, SwitchReady
+from echelonflow.records.events import Planned, PlannerFailed, PlannerPrepared, SwitchReady
 from echelonflow.scheduling import kernels, policies
 from echelonflow.scheduling.own_policy import child
-from echelonflow.scheduling.own_policy.child import wait_here
+from echelonflow.scheduling.own_policy.child import TimeLimit, wait_here
 from echelonflow.scheduling.own_policy.pipe import HEADER
 from echelonflow.scheduling.planning import Foreseen, Moves, PlanMade, decode_answer, frame, no_moves
 from echelonflow.wire.declare import declarations
 from echelonflow.wire.graph import graph_of
-from echelonflow.wire.messages import Begin, Fault, Finish, GraphStep, Hello, JobGraph, Ready, Release
+from echelonflow.wire.messages import Begin, Event, Fault, Finish, GraphStep, Hello, JobGraph, Ready, Release, Start
 from simulator.fluid import simulate
 from tests.unit.coordinator_driver import decide, say, swap
 from tests.unit.looking_ahead import drawn, stopped
@@ -35,7 +36,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 class Controlled:
     """A coordinator in mid-run under a policy, whose zero is 0, and its jobs as `clock` simulates them."""
 
-    def __init__(self, case, policy, graphs=True):
+    def __init__(self, case, policy, graphs=True, prepared=True):
         self.case = case
         self.coordinator = Coordinator(KnownFabric(case.network))
         self.agents = {host: number for number, host in enumerate(case.network.hosts, start=10)}
@@ -46,6 +47,8 @@ class Controlled:
         self.begun = self.say(RUNNER, Hello("runner", "")) + self.say(
             RUNNER, Begin("r", policy, "priority", len(self.agents), "/d")
         )
+        if prepared and any(isinstance(each, PreparePlanner) for each in self.begun):
+            self.coordinator.handle(PlannerPrepared(), -START_DELAY_S)
         for host, client in self.agents.items():
             self.say(client, Hello("a", host))
         for group in groups:
@@ -53,7 +56,7 @@ class Controlled:
         for job in case.jobs if graphs else ():
             self.say(self.agents[job.placement[0]], graph_of(job))
         for client in self.agents.values():
-            self.say(client, Ready())
+            self.started = self.say(client, Ready())
         record = simulate(case.jobs, case.network, policies.load("clock"))
         self.events = [(f.release_s, 0, f) for f in record.flows] + [(f.finish_s, 1, f) for f in record.flows]
         self.events.sort(key=lambda event: event[:2])
@@ -90,6 +93,11 @@ class Controlled:
         return out
 
 
+def told(instructions, kind):
+    messages = [each.message for each in instructions if isinstance(each, SendTo)]
+    return [message for message in messages if isinstance(message, kind)]
+
+
 def asked_of(instructions):
     return [each for each in instructions if isinstance(each, AskPlanner)]
 
@@ -108,6 +116,25 @@ def test_nobody_looks_ahead_for_other_policies(case):
     run = Controlled(case, "clock")
     assert not any(isinstance(each, PreparePlanner) for each in run.begun)
     assert asked_of(run.until(1e9)) == []
+
+
+@pytest.mark.parametrize("then", [PlannerPrepared(), PlannerFailed("it cannot load")])
+def test_a_run_that_looks_ahead_starts_when_its_planner_is_ready_or_there_is_none(case, then):
+    run = Controlled(case, "lookahead", prepared=False)
+    assert not told(run.begun + run.started, Start)
+    assert [event.what for event in told(run.begun, Event)] == ["switches"]
+    begun = run.coordinator.handle(then, -START_DELAY_S)
+    assert [event.what for event in told(begun, Event)] == ["begun", "ready"]
+    assert len(told(begun, Start)) == len(run.agents)
+    assert run.coordinator.handle(then, 0.0) == [], "it is told once"
+
+
+def test_a_run_that_goes_on_does_not_wait_for_a_planner(case):
+    coordinator = Coordinator(KnownFabric(case.network))
+    say(coordinator, (RUNNER, Hello("runner", "")), now_s=5.0)
+    begun = say(coordinator, (RUNNER, Begin("r", "lookahead", "priority", 0, "/d", zero_s=1.0)), now_s=5.0)
+    assert any(isinstance(each, PreparePlanner) for each in begun)
+    assert "begun" in [event.what for event in told(begun, Event)]
 
 
 def test_the_planner_is_asked_once_jobs_have_come_and_is_told_where_they_are(case):
@@ -223,7 +250,7 @@ import os, sys, time
 sys.path.insert(0, {place!r})
 from echelonflow.scheduling.planning import PlannerReady, frame
 
-os.write(int(sys.argv[2]), frame(PlannerReady()))
+{first}
 {then}
 """
 
@@ -235,12 +262,19 @@ def standing_in(tmp_path, monkeypatch):
         child, "module_argv", lambda module, *rest, unbuffered: unbuffered and [sys.executable, module, *rest]
     )
 
-    def made(then):
+    def made(then, first="os.write(int(sys.argv[2]), frame(PlannerReady()))"):
         path = tmp_path / "planner.py"
-        path.write_text(STANDS_FOR_THE_PLANNER.format(place=str(REPOSITORY), then=then))
+        path.write_text(STANDS_FOR_THE_PLANNER.format(place=str(REPOSITORY), first=first, then=then))
         return PlannerProcess(wait_here, str(path))
 
     return made
+
+
+def test_a_planner_that_does_not_load_is_told_and_ended(standing_in, monkeypatch):
+    monkeypatch.setattr(planner_process, "START", TimeLimit(math.inf, 0.3))
+    planner = standing_in("", first="time.sleep(60)")
+    with pytest.raises(PlannerError, match=r"did not answer within 0\.3 s"):
+        planner.prepare()
 
 
 def test_a_planner_that_hangs_is_told_and_ended(question, standing_in, monkeypatch):

@@ -16,7 +16,7 @@ from controller.replay_log import difference, replay
 from echelonflow.errors import PolicyError
 from echelonflow.model import topologies
 from echelonflow.records.decisions import read_decisions
-from echelonflow.records.events import PlannerFailed, SwitchConnected
+from echelonflow.records.events import PlannerFailed, PlannerPrepared, SwitchConnected
 from echelonflow.records.rules import read_rules
 from echelonflow.scheduling.policies import Policy
 from echelonflow.wire.messages import (
@@ -332,11 +332,19 @@ def test_what_the_planner_finds_is_told_and_what_it_finds_to_an_earlier_question
     shell.planner = planner = FakePlanner(["first", "second"])
     one, other = (AskPlanner(name, (), shell.coordinator.network) for name in ("one", "other"))
     planner.meanwhile = lambda: shell.enact([other])
-    shell.enact([PreparePlanner(), one])
-    assert planner.asked == ["prepared"], "it plans in a green thread of its own"
+    shell.enact([one])
+    assert planner.asked == [], "it plans in a green thread of its own"
     shell.framework.spawned.pop()()
-    assert planner.asked == ["prepared", "one", "other"]
+    assert planner.asked == ["one", "other"]
     assert [event.made for event in told] == ["second"]
+
+
+def test_a_planner_that_has_loaded_is_told(shell, told):
+    shell.planner = planner = FakePlanner([])
+    shell.enact([PreparePlanner()])
+    assert (planner.asked, told) == ([], [])
+    shell.framework.spawned.pop()()
+    assert (planner.asked, told) == (["prepared"], [PlannerPrepared()])
 
 
 def test_a_planner_that_fails_is_told_once_and_the_run_goes_on(shell, told, caplog):
@@ -350,5 +358,6 @@ def test_a_planner_that_fails_is_told_once_and_the_run_goes_on(shell, told, capl
 
 
 def test_without_a_planner_nobody_looks_ahead(shell, told):
-    shell.enact([PreparePlanner(), AskPlanner("one", (), shell.coordinator.network)])
-    assert told == []
+    shell.enact([PreparePlanner()])
+    shell.framework.spawned.pop()()
+    assert told == [PlannerFailed("this controller has no planner")]

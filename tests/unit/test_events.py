@@ -33,6 +33,7 @@ EXAMPLES = [
     events.RoundOver(),
     events.SpareTime(),
     events.PolicyFailed(7, "too slow"),
+    events.PlannerPrepared(),
     events.PlannerFailed("it died"),
     events.PolicyOrdered("./mine.py(a=b)", "rate"),
     events.StandingOrdered("fair"),
