@@ -1,7 +1,7 @@
 """Writes experiments/steady/: `python -m echelon.documents.steady_files`. Nothing in them is chosen for how it comes out.
 
 Eight files have two jobs each, whose paradigms, hosts, sizes and iteration times are drawn from a seed, which is the file's
-number. Two more have a parameter server whose layers wait for their own pulls alone, across the end of the iteration, beside
+number. Two more have a parameter server whose buckets wait for their own pulls alone, across the end of the iteration, beside
 a job that is drawn. All jobs have so many iterations that they last about equally long at the pace that they can keep
 up together: what counts is what happens while all run (`echelon/study/steady.py`).
 """
@@ -51,7 +51,7 @@ PARADIGMS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     }
 )
 CROSSING_JOB: Mapping[str, Any] = MappingProxyType(
-    {"paradigm": "parameter-server", "workers": 3, "servers": 1, "scheduler": "fifo"}
+    {"paradigm": "parameter-server", "workers": 3, "servers": 1, "bucket": "25 MB"}
 )
 POLICIES = (
     "fair", "fifo", "coflow(grouping=collective)", "echelonflow(order=tardiness,within=strict)",
@@ -93,7 +93,7 @@ def drawn(number: int) -> str:
     title = " and ".join(f"{job['paradigm']}" for job in jobs)
     source: dict[str, Any] = {
         "name": name,
-        "title": f"{title} on shared links" + (", layers waiting for their own pulls" if crosses else ""),
+        "title": f"{title} on shared links" + (", buckets waiting for their own pulls" if crosses else ""),
         "network": network,
         "jobs": [],
         "policies": list(POLICIES),
