@@ -28,6 +28,10 @@ EXTRAS = {
         "prometheus-client>=0.20",
         "schemathesis>=4",
         "pip-audit>=2.7",
+        "nbclient>=0.10",
+        "nbformat>=5.10",
+        "ipykernel>=6.29",
+        "pandas>=2.2",
         "scapy>=2.5",
     ],
 }
@@ -42,7 +46,8 @@ setup(
     python_requires=">=3.10",
     packages=find_packages(include=[name for package in PACKAGES for name in (package, f"{package}.*")]),
     package_data={
-        "experiments": ["*.yaml", "paradigms/*.yaml", "traces/*"],
+        **{package: ["py.typed"] for package in PACKAGES},
+        "experiments": ["py.typed", "*.yaml", "paradigms/*.yaml", "traces/*"],
         "traffic.workloads": ["profiles/*.json"],
         "results.report": ["templates/*.j2"],
     },

@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
 import numpy as np
 
-from controller.enforcers import ENFORCERS, Treatment
+from controller import enforcers
+from controller.enforcers import Treatment
 from controller.hand_overs import End, Ends, Waiting, ends_awaited, says_the_same
 from controller.in_flight import FlowInFlight, Told, unless_it_waits
 from controller.instructions import Ahead, Question
@@ -317,4 +318,4 @@ def treatments_by_flow(
 ) -> dict[FlowKey, Treatment | None]:
     """What an answer means for each flow that was asked about, beside what is in force for those in flight."""
     in_force = [flows[key].treatment if key in flows else None for key in question.keys]
-    return dict(zip(question.keys, ENFORCERS[enforcer](question.snapshot, allocation, in_force), strict=True))
+    return dict(zip(question.keys, enforcers.load(enforcer)(question.snapshot, allocation, in_force), strict=True))

@@ -13,8 +13,9 @@ from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
+from controller import enforcers
 from controller.ahead_books import Treatments, treatments_by_flow, trigger_of
-from controller.enforcers import ENFORCERS, Treatment
+from controller.enforcers import Treatment
 from controller.flow_books import FlowBooks
 from controller.hand_overs import hand_over
 from controller.in_flight import FlowInFlight, unless_it_waits
@@ -224,7 +225,7 @@ class DecisionCycle:
         """
         flows = [self._books.flows.get(key) for key in question.keys]
         in_force = [None if flow is None else flow.treatment for flow in flows]
-        treatments = ENFORCERS[enforcer](question.snapshot, allocation, in_force)
+        treatments = enforcers.load(enforcer)(question.snapshot, allocation, in_force)
         settings, corrected, asked = [], [], frozenset(question.keys)
         sent = question.snapshot.sent_bytes.tolist()
         rows = zip(question.keys, flows, treatments, allocation.rates_Bps.tolist(), sent, strict=True)

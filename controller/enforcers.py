@@ -1,25 +1,34 @@
 """Turns a policy's answer into what packets can be made to obey: a DSCP and a rate for every flow.
 
-`priority` uses the order: flows that are in each other's way get classes in their order (`fold`), and no flow is paced.
-Where classes run out, the last of those for which the allocation has nothing wait at their senders. `rate` uses the
-rates alone: all flows share the first data class and are paced by their senders. Adding an enforcer is adding a
-function and its name in `ENFORCERS`.
+`priority` uses the order: it is folded into classes (`echelonflow.scheduling.folding`), and no flow is paced. By default
+flows that are in each other's way get classes in their order. Where classes run out, the last of those for which the allocation
+has nothing wait at their senders. `rate` uses the rates alone: all flows share the first data class and are paced by
+their senders. Options stand in brackets: `priority(classes=3, folding=top)`. Adding an enforcer is adding a function and
+its name in `ENFORCERS`.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 
+from echelonflow import plugins
+from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats
+from echelonflow.options import bind_text
+from echelonflow.scheduling import folding as foldings
 from echelonflow.scheduling.allocation import FEASIBILITY_TOLERANCE, Allocation
-from echelonflow.scheduling.folding import UNDECIDED, fold
+from echelonflow.scheduling.folding import UNDECIDED
 from echelonflow.scheduling.snapshot import Snapshot
+from echelonflow.spelling import shown, unknown
 from echelonflow.wire.classes import CLASSES, DATA_CLASSES, class_of_dscp, dscp_of_class
 
+EXAMPLE = "priority(classes=3,folding=top)"
+_GIVEN = ("snapshot", "allocation", "in_force")
 SAME_RATE = 0.005
 """Relative change of a rate that is not worth a message: pacing itself is no more accurate than 1 %."""
 CRUMB_SHARE = 0.02
@@ -55,10 +64,17 @@ Enforcer = Callable[[Snapshot, Allocation, InForce], Sequence[Treatment | None]]
 """None: no treatment yet, its sender waits."""
 
 
-def priority(snapshot: Snapshot, allocation: Allocation, in_force: InForce) -> list[Treatment | None]:
-    """Classes by rank, told apart where flows meet; what is beyond the last class waits at its sender (`fold`)."""
+def priority(
+    snapshot: Snapshot,
+    allocation: Allocation,
+    in_force: InForce,
+    *,
+    classes: int = len(DATA_CLASSES),
+    folding: str = foldings.DEFAULT,
+) -> list[Treatment | None]:
+    """The order in the first `classes` data classes, by the `folding` of this name."""
     now = np.array([UNDECIDED if old is None else class_of_dscp(old.dscp) for old in in_force], np.int64)
-    chosen, held_back = fold(snapshot, allocation, now)
+    chosen, held_back = foldings.load(folding)(snapshot, allocation, now, DATA_CLASSES[:classes])
     rows = zip(chosen.tolist(), held_back.tolist(), strict=True)
     return [None if at == UNDECIDED else _BY_CLASS[at, waits] for at, waits in rows]
 
@@ -99,4 +115,40 @@ def _settled(snapshot: Snapshot, wanted: Floats, now: Floats) -> Floats:
     return np.where(on_over & (rates > wanted), wanted, rates)
 
 
-ENFORCERS: MappingProxyType[str, Enforcer] = MappingProxyType({"priority": priority, "rate": rate})
+ENFORCERS: MappingProxyType[str, Callable[..., Sequence[Treatment | None]]] = MappingProxyType(
+    {"priority": priority, "rate": rate}
+)
+
+
+@functools.lru_cache(maxsize=64)
+def load(text: str) -> Enforcer:
+    """The enforcer named by `text`, such as "priority(classes=3,folding=top)" (InputError for one that there is not)."""
+    name, options = plugins.parse_call(text, EXAMPLE)
+    if name not in ENFORCERS:
+        raise InputError(f"unknown enforcer {shown(name)}{unknown(name, ENFORCERS)}")
+    chosen = ENFORCERS[name]
+    try:
+        values = bind_text(chosen, options, given=_GIVEN)
+        _check(**values)
+    except InputError as error:
+        raise InputError("\n".join(f"enforcer {text}: {line}" for line in str(error).split("\n"))) from None
+    return functools.partial(chosen, **values)
+
+
+def _check(*, classes: int = 1, folding: str = foldings.DEFAULT) -> None:
+    """InputError for options of `priority` that make no sense."""
+    if not 1 <= classes <= len(DATA_CLASSES):
+        raise InputError(f"classes is {classes}; it must lie in 1 to {len(DATA_CLASSES)}")
+    foldings.load(folding)
+
+
+def name_of(text: str) -> str:
+    """The name of an enforcer, without its options."""
+    return plugins.parse_call(text, EXAMPLE)[0]
+
+
+def folded_by(text: str) -> tuple[int, str]:
+    """Into how many classes an enforcer folds an order, and how; all there are by default for one that does not fold."""
+    _, options = plugins.parse_call(text, EXAMPLE)
+    given = bind_text(priority, options, given=_GIVEN) if name_of(text) == "priority" else {}
+    return given.get("classes", len(DATA_CLASSES)), given.get("folding", foldings.DEFAULT)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from controller import enforcers
 from controller.metrics import CONTENT_TYPE, Counters, exposition
 from echelonflow.errors import InputError, RunError
 from echelonflow.scheduling import policies
@@ -136,8 +137,8 @@ def _put_policy(request: Request, _view: View, _now_s: float) -> SwapPolicy:
         order = decoded(request.body, PolicyOrder)
     except InputError as fault:
         raise InputError(f'the body is no order for a policy ({fault}); send {{"policy": "coflow"}}') from None
-    if order.enforcer is not None and order.enforcer not in policies.ENFORCERS:
-        raise InputError(f"enforcer is {order.enforcer!r}; it must be one of {', '.join(policies.ENFORCERS)}")
+    if order.enforcer is not None:
+        enforcers.load(order.enforcer)
     return SwapPolicy(order.policy, order.enforcer)
 
 

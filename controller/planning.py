@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from controller import enforcers
 from controller.flow_books import FlowBooks
 from controller.instructions import AskPlanner, Instruction
 from echelonflow.scheduling import policies
@@ -113,7 +114,11 @@ class Planning:
             number,
             now_s,
             tuple(windows.now(job, clocks[job].last, clocks[job].ended_s, sent.get(job, {})) for job in self._mix),
-            tuple(name for name in in_force.candidates if enforcer in ("rate", policies.enforcer_of(name))),
+            tuple(
+                name
+                for name in in_force.candidates
+                if enforcers.name_of(enforcer) in ("rate", policies.enforcer_of(name))
+            ),
             in_force.tries,
             in_force.rounds,
             in_force.seed,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from controller.enforcers import ENFORCERS
+from controller import enforcers
 from echelonflow.errors import InputError
 from echelonflow.scheduling.policies import Policy
 from echelonflow.wire.messages import Decisions
@@ -214,5 +214,4 @@ class Session:
 
 def check_enforcer(name: str) -> None:
     """Raise InputError for an enforcer that there is not."""
-    if name not in ENFORCERS:
-        raise InputError(f"unknown enforcer {name!r}; there is: {', '.join(ENFORCERS)}")
+    enforcers.load(name)

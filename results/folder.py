@@ -17,7 +17,7 @@ from results.analysis.columns import to_json, write_csv
 from results.analysis.context import Context, open_folder
 from results.analysis.figures import job_figures
 from results.analysis.paired import Comparison, compare
-from results.analysis.rows import FlowRow, GroupRow, IterationRow
+from results.analysis.rows import FlowRow, GroupRow, IterationRow, RunMark
 from results.analysis.sample import beyond_reading
 from results.analysis.shown import Pictures, ShownRun
 from results.analysis.summary import RunResult, Summary, lacking, policy_results, write_summary
@@ -172,10 +172,11 @@ def _of_all(folder: Context) -> list[str]:
 
 
 def _write_tables(folder: Context, runs: Sequence[AnalysedRun]) -> None:
-    """The CSV tables and decisions.jsonl of all runs, the invalid ones too (summary.json says which)."""
-    write_csv(folder.root / "iterations.csv", IterationRow, *(run.rows.iterations for run in runs))
-    write_csv(folder.root / "groups.csv", GroupRow, *(run.rows.groups for run in runs))
-    write_csv(folder.root / "flows.csv", FlowRow, *(run.rows.flows for run in runs))
+    """The CSV tables and decisions.jsonl of all runs, the invalid ones too, which are marked."""
+    marks = [RunMark(run.result.valid) for run in runs]
+    write_csv(folder.root / "iterations.csv", IterationRow, *(run.rows.iterations for run in runs), beside=marks)
+    write_csv(folder.root / "groups.csv", GroupRow, *(run.rows.groups for run in runs), beside=marks)
+    write_csv(folder.root / "flows.csv", FlowRow, *(run.rows.flows for run in runs), beside=marks)
     with writing(folder.root / "decisions.jsonl") as file:
         for run in runs:
             for decision in run.record.decisions:

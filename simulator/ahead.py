@@ -12,10 +12,12 @@ import numpy as np
 
 from echelonflow.model.arrays import Ints
 from echelonflow.model.flow_key import FlowKey
+from echelonflow.scheduling import folding
 from echelonflow.scheduling.ahead import AnswerMemory, CandidateSet, template
-from echelonflow.scheduling.folding import UNDECIDED, fold
+from echelonflow.scheduling.folding import UNDECIDED
 from echelonflow.scheduling.policies import Policy
 from simulator.flows import Flows
+from simulator.realism import Realism
 from simulator.training import TrainingJobs
 
 
@@ -27,12 +29,14 @@ class _Treatment(NamedTuple):
 
 
 class DecidedAhead:
-    """What was decided for flows of `source` before they are released; `classes` is None where rates are enforced."""
+    """What was decided for flows of `source` before they are released."""
 
-    def __init__(self, source: TrainingJobs, policy: Policy, classes: int | None) -> None:
+    def __init__(self, source: TrainingJobs, policy: Policy, realism: Realism) -> None:
         self._source = source
         self._policy = policy
-        self._classes = classes
+        self._classes = realism.classes_for(policy.enforcer)
+        """None where rates are enforced."""
+        self._fold = folding.load(realism.folding)
         self._decided: dict[FlowKey, _Treatment] = {}
         self._memory: AnswerMemory[tuple[_Treatment, ...]] = AnswerMemory()
 
@@ -58,7 +62,7 @@ class DecidedAhead:
         traffic_class: Ints = np.zeros(snapshot.flows, np.int64)
         if self._classes is not None:
             force = np.array([in_force.get(key, UNDECIDED) for key in keys], np.int64)
-            chosen, held_back = fold(snapshot, allocation, force, range(self._classes))
+            chosen, held_back = self._fold(snapshot, allocation, force, range(self._classes))
             traffic_class = np.where(held_back, UNDECIDED, chosen)
         treatments = map(_Treatment, traffic_class.tolist(), allocation.rates_Bps.tolist())
         of = dict(zip(keys, treatments, strict=True))

@@ -18,7 +18,8 @@ import numpy as np
 
 from echelonflow.errors import RunError
 from echelonflow.model.arrays import Bools, Floats, Ints
-from echelonflow.scheduling.folding import UNDECIDED, fold
+from echelonflow.scheduling import folding
+from echelonflow.scheduling.folding import UNDECIDED
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
 from simulator.acknowledgements import ROUNDS, Acknowledgements
@@ -121,6 +122,7 @@ class Engine:
         self._policy = policy
         self._realism = realism
         self._classes = realism.classes_for(policy.enforcer)
+        self._fold = folding.load(realism.folding)
         self._ahead = ahead
         self._faults = faults
         faithful = faults is None or not faults.limits_enforcement
@@ -230,7 +232,7 @@ class Engine:
             return
         if self._classes is not None:
             in_force = flows.decided_class if rows is None else flows.decided_class[rows]
-            chosen, held_back = fold(snapshot, allocation, in_force, range(self._classes))
+            chosen, held_back = self._fold(snapshot, allocation, in_force, range(self._classes))
             flows.decided_class = _placed(chosen, rows)
             served_class = _placed(np.where(held_back, UNDECIDED, chosen), rows)
         else:

@@ -99,7 +99,7 @@ def simulate(
         connections=policy.promises.reads_connections,
         slots=policy.slots,
     )
-    ahead = DecidedAhead(source, policy, realism.classes_for(policy.enforcer)) if is_ahead else None
+    ahead = DecidedAhead(source, policy, realism) if is_ahead else None
     carried_Bps = None if measured is None else measured.carried_Bps
     in_force = FaultsInForce(faults, network, source, carried_Bps) if faults else None
     replayed = None
@@ -128,7 +128,9 @@ def _in_columns(
     """
     if not kernels.can_compile() or faults or measured is not None or not jobs or policy.promises.holds_back:
         return False
-    ideal = Realism(undecided=realism.undecided, enforcer=realism.enforcer, classes=realism.classes)
+    ideal = Realism(
+        undecided=realism.undecided, enforcer=realism.enforcer, classes=realism.classes, folding=realism.folding
+    )
     if realism != ideal or realism.undecided == "ahead" or realism.folds(policy.enforcer):
         return False
     if any(job.discipline is not None or job.iterations > 1 << ITERATION_BITS for job in jobs):

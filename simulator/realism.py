@@ -10,6 +10,7 @@ import numpy as np
 
 from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats, Ints
+from echelonflow.scheduling import folding
 from echelonflow.scheduling.fill import max_min, max_min_in_order, stages_of
 from echelonflow.scheduling.folding import UNDECIDED
 from echelonflow.scheduling.snapshot import Snapshot
@@ -28,7 +29,7 @@ class Realism:
 
     `classes` is the number of classes that carry data (1 to 8; the testbed has 7, and an eighth for acknowledgements).
     None stands for as many as there are places in the order, with rates as allocated. With classes, a policy that is
-    enforced by `priority` is folded into them as the controller does it. Then there is strict priority between them and
+    enforced by `priority` is folded into them as the controller does it, or as `folding` says. Then there is strict priority between them and
     fair sharing within one, whatever rates the policy wants. One that is enforced by `rate` gets its rates.
     `enforcer="auto"` is the policy's own. A decision takes effect `decision_latency_s` after the snapshot it was made
     of. A flow that no decision has reached yet waits, or with `undecided="last-class"` takes what all others leave. With
@@ -45,6 +46,7 @@ class Realism:
     undecided: Undecided = "wait"
     late_s: float = 0.0
     burst_s: float = 0.0
+    folding: str = folding.DEFAULT
 
     def __post_init__(self) -> None:
         if self.classes is not None and not 1 <= self.classes <= MAX_CLASSES:
@@ -55,6 +57,7 @@ class Realism:
             raise InputError(f"late is {self.late_s} s; it is finite and not negative")
         if not (self.burst_s >= 0 and math.isfinite(self.burst_s)):
             raise InputError(f"burst is {self.burst_s} s; it is finite and not negative")
+        folding.load(self.folding)
         if self.enforcer not in {"auto", "priority", "rate"}:
             raise InputError(f"enforcer is {self.enforcer!r}; it must be auto, priority or rate")
         if self.undecided not in UNDECIDED_FLOWS:

@@ -10,6 +10,7 @@ from echelon.documents import (
     job_schedulers_page,
     paradigms_page,
     policy_pictures,
+    ranking_page,
     scheduler_pages,
     topology_pages,
     workload_pictures,
@@ -27,5 +28,6 @@ if __name__ == "__main__":
         interfaces,
         paradigms_page,
         job_schedulers_page,
+        ranking_page,
     ):
         maker.main()

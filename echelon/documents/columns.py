@@ -22,7 +22,7 @@ from results.analysis.fidelity import Fidelity
 from results.analysis.figures import JobFigures
 from results.analysis.paired import Comparison
 from results.analysis.planned import FaultShown
-from results.analysis.rows import FlowRow, GroupRow, IterationRow, RunKey
+from results.analysis.rows import FlowRow, GroupRow, IterationRow, RunKey, RunMark
 from results.analysis.statistics import Estimate
 from results.analysis.summary import PolicyPart, PolicyResult, RunResult, Summary
 from results.report.budget import BUDGET_COLUMNS
@@ -35,9 +35,9 @@ END = "<!-- end of what is made -->"
 
 WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
     {
-        "iterations.csv": (IterationRow,),
-        "groups.csv": (GroupRow,),
-        "flows.csv": (FlowRow,),
+        "iterations.csv": (IterationRow, RunMark),
+        "groups.csv": (GroupRow, RunMark),
+        "flows.csv": (FlowRow, RunMark),
         "coflows.csv": (CoflowRow,),
         "decisions.jsonl": (RunKey, DecisionRecord),
         "summary.json": (Summary,),

@@ -124,6 +124,8 @@ def check(data: dict[str, Any], path: Path, line_of: LineOf = no_line, known: Se
         faults.append(f"against: {spec.against!r} is none of the policies{unknown(spec.against, spec.policies)}")
     limits = _limits(spec.emulation, faults)
     unit_s = collect(faults, "time_unit", lambda: _time_unit_s(spec.time_unit, spec.stretch))
+    if spec.emulation.enforcer != "auto":
+        collect(faults, "emulation.enforcer", lambda: enforcers.load(spec.emulation.enforcer))
     collect(faults, "emulation.congestion_control", lambda: congestion_control(spec.emulation.congestion_control))
     collect(faults, "emulation.progress_interval", lambda: _progress_interval_s(spec.emulation.progress_interval))
     realism = collect(faults, "fluid", spec.fluid.realism)

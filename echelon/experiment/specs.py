@@ -13,10 +13,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from echelonflow.bounds import LEAST_FACTOR, MOST_FACTOR, MOST_ITERATIONS, MOST_NAME, MOST_REPEATS
 from echelonflow.errors import about
 from echelonflow.model.units import parse_duration_s
+from echelonflow.scheduling import folding
 from echelonflow.wire.messages import Decisions
 from simulator.realism import MAX_CLASSES, UNDECIDED_FLOWS, Realism, Undecided
 
 Enforcer = Literal["auto", "priority", "rate"]
+EnforcerText = Annotated[
+    str,
+    Field(description="auto, or an enforcer, its options in brackets", examples=["priority(classes=3,folding=top)"]),
+]
 MOST_FAULTS = 100
 MOST_WEIGHT = 1e9
 MOST_STRETCH = 1000
@@ -115,7 +120,7 @@ class EmulationSpec(_Spec):
     datapath: Literal["auto", "kernel", "userspace"] = said("one of auto, kernel, userspace", "auto", "auto")
     tso: bool | None = said("true or false", example=False, default=None)
     congestion_control: str = said("the name of a congestion control", "cubic", "cubic")
-    enforcer: Enforcer = said("one of auto, priority, rate", "auto", "auto")
+    enforcer: EnforcerText = said("auto, or an enforcer, its options in brackets", "priority(classes=3)", "auto")
     framework: Literal["ryu", "os-ken"] = said("one of ryu, os-ken", "ryu", "ryu")
     decisions: Decisions = said("one of wait, ahead", "wait", "ahead")
     """Whether flows wait for a decision at their release, or one may be made before."""
@@ -133,6 +138,8 @@ class FluidSpec(_Spec):
     classes: int | None = said(f"a whole number from 1 to {MAX_CLASSES}", 7, None, ge=1, le=MAX_CLASSES)
     decision_latency: str = said(_DURATION, "5 ms", "0 s")
     enforcer: Enforcer = said("one of auto, priority, rate", "auto", "auto")
+    folding: str = said("the name of a folding", "top", "links")
+    """How an order is folded into the classes."""
     undecided: Undecided = said(f"one of {', '.join(UNDECIDED_FLOWS)}", "wait", "wait")
     burst: str = said(_DURATION, "2 ms", "0 s")
 
@@ -140,7 +147,8 @@ class FluidSpec(_Spec):
         """The simulator's parameters; InputError for a latency or a burst that is none."""
         latency_s = about("decision_latency", lambda: parse_duration_s(self.decision_latency))
         burst_s = about("burst", lambda: parse_duration_s(self.burst))
-        return Realism(self.classes, latency_s, self.enforcer, self.undecided, burst_s=burst_s)
+        about("folding", lambda: folding.load(self.folding))
+        return Realism(self.classes, latency_s, self.enforcer, self.undecided, burst_s=burst_s, folding=self.folding)
 
 
 class FaultSpec(_Spec):

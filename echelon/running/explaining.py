@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
+from controller import enforcers
 from echelonflow.errors import EchelonError, InputError
 from echelonflow.model.dag import Job
 from echelonflow.model.faults import Fault
@@ -19,7 +20,6 @@ from echelonflow.records.budget import Budgets, ExplainedRun, read_budgets, writ
 from echelonflow.records.folder import RunFiles, RunFolder
 from echelonflow.scheduling import policies
 from echelonflow.scheduling.policies.lookahead import Adopted
-from echelonflow.wire.classes import DATA_CLASSES
 from results.analysis.causes import causes_of, unhindered
 from results.analysis.context import Context, open_folder
 from results.analysis.evidence import RawRun
@@ -140,10 +140,12 @@ class _Stages:
         attempt = None if calibration is None else calibration.of_run(run.outcome.run_index)
         if attempt is not None and realism.burst_s == 0:
             realism = dataclasses.replace(realism, burst_s=attempt.burst_s)
+        classes, folding = enforcers.folded_by(run.outcome.enforcer)
         enforced = dataclasses.replace(
             realism,
-            classes=realism.classes or len(DATA_CLASSES),
-            enforcer="rate" if run.outcome.enforcer == "rate" else "priority",
+            classes=min(realism.classes or classes, classes),
+            folding=folding,
+            enforcer="rate" if enforcers.name_of(run.outcome.enforcer) == "rate" else "priority",
             decision_latency_s=0.0,
             undecided="wait",
             late_s=0.0,

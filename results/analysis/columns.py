@@ -92,13 +92,18 @@ class ByColumn:
             yield templates[kind] % tuple(values)
 
 
-def write_csv(path: Path, kind: type, *tables: Sequence[Any]) -> None:
+def write_csv(path: Path, kind: type, *tables: Sequence[Any], beside: Sequence[Any] = ()) -> None:
     """Write the rows of `tables`, of dataclass `kind`, one column per key; None is empty, times have six decimals (µs).
 
+    `beside` has a dataclass for each table, or none: its keys are further columns, the same in all rows of that table.
     They are written as they are made, so that a long table is never in memory as text.
     """
-    names = keys_of(kind)
-    lines = itertools.chain([_line(names)], *(_lines(names, table) for table in tables))
+    names, more = keys_of(kind), keys_of(type(beside[0])) if beside else ()
+    ends = ["".join(f",{_cell(getattr(each, name))}" for name in more) + "\n" for each in beside] or ["\n"] * len(
+        tables
+    )
+    found = (_ended(_lines(names, table), end) for table, end in zip(tables, ends, strict=True))
+    lines = itertools.chain([_line([*names, *more])], *found)
     with writing(path) as file:
         while part := "".join(itertools.islice(lines, _LINES_AT_ONCE)):
             file.write(part.encode())
@@ -109,6 +114,10 @@ def _lines(names: Sequence[str], table: Sequence[Any]) -> Iterator[str]:
     if by_column is not None:
         return iter(by_column().lines(names))
     return (_line([_cell(getattr(row, name)) for name in names]) for row in table)
+
+
+def _ended(lines: Iterable[str], end: str) -> Iterable[str]:
+    return lines if end == "\n" else (line[:-1] + end for line in lines)
 
 
 def _line(cells: Iterable[Any]) -> str:
@@ -130,6 +139,8 @@ def _formatted(values: Ints | Floats) -> tuple[str, list[Any]]:
 def _cell(value: Any) -> Any:
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return f"{value:.6f}" if isinstance(value, float) else value
 
 

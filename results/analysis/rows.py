@@ -38,6 +38,14 @@ class RunKey:
 
 
 @dataclass(frozen=True, slots=True)
+class RunMark:
+    """Whether the run that a row belongs to counts: the last column of every table."""
+
+    valid: bool
+    """`true` where the run kept all limits. Averages are to be over such rows alone. Computed."""
+
+
+@dataclass(frozen=True, slots=True)
 class IterationKey(RunKey):
     """Which iteration of which job in which run a row belongs to."""
 

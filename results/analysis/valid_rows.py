@@ -17,5 +17,10 @@ def valid_runs(folder: Path) -> tuple[set[tuple[str, str]], int]:
 def rows(folder: Path, table: str) -> list[dict[str, str]]:
     """The rows of one of a run folder's CSV tables, those of valid runs."""
     valid, _ = valid_runs(folder)
+    return [row for row in all_rows(folder, table) if (row["policy"], row["repeat"]) in valid]
+
+
+def all_rows(folder: Path, table: str) -> list[dict[str, str]]:
+    """The same with those of invalid runs."""
     with (folder / f"{table}.csv").open(newline="", encoding="utf-8") as file:
-        return [row for row in csv.DictReader(file) if (row["policy"], row["repeat"]) in valid]
+        return list(csv.DictReader(file))

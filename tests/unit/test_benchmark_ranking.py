@@ -6,6 +6,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from echelon.benchmarks import ranking
+from echelon.benchmarks.ranking import SteadyRun
 from echelon.documents import steady_files
 from echelon.experiment import schema
 from echelon.study import steady
@@ -24,11 +25,17 @@ def test_jobs_that_never_run_together_have_no_steady_state():
 
 
 def test_a_pair_in_another_order_is_named():
-    found = {"x": {"fair": [(2.0, 2.0)], "fifo": [(1.5, 1.5), (1.6, 1.5)], "clock": [(1.7, 1.0)], "edf": [(1.9, 1.98)]}}
-    *_, order, off = ranking.figures(found)
+    took = {"fair": [(2.0, 2.0)], "fifo": [(1.5, 1.5), (1.6, 1.5)], "clock": [(1.7, 1.0)], "edf": [(1.9, 1.98)]}
+    found = [
+        SteadyRun("x", policy, i, *each, valid=True) for policy, runs in took.items() for i, each in enumerate(runs)
+    ]
+    found.append(SteadyRun("x", "aalo", 0, 1.0, 9.0, valid=False))
+    *_, order, of_all, off = ranking.figures(found)
     # fair and edf are 1 % apart in fluid, and do not count; clock is faster there than fifo, and slower on packets
     assert order.measured == "4 of 5 pairs; not x: fifo and clock"
     assert order.ok is False
+    assert of_all.measured.startswith("4 of 9 pairs")
+    assert of_all.ok is None
     assert off.measured.startswith("3.7%")
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from echelonflow.scheduling import fill, greedy
 from echelonflow.scheduling.allocation import Allocation
-from echelonflow.scheduling.folding import UNDECIDED, contended, fold
+from echelonflow.scheduling.folding import UNDECIDED, contended
+from echelonflow.scheduling.foldings.links import fold
 from echelonflow.wire.classes import DATA_CLASSES
 from simulator.realism import shared_by_class
 from tests.contract.snapshots import on_paths, snapshots
@@ -52,8 +53,8 @@ def test_flows_of_two_hosts_are_not_kept_apart_on_an_uplink_as_fast_as_both():
     assert contended(wide).tolist() == [True, True, False, False, False]
     assert contended(narrow).tolist() == [True, True, True, False, False]
     order = Allocation(np.ones(2), np.arange(2))
-    assert fold(wide, order, undecided(2)).traffic_class.tolist() == [1, 1]
-    assert fold(narrow, order, undecided(2)).traffic_class.tolist() == [1, 2]
+    assert fold(wide, order, undecided(2), DATA_CLASSES).traffic_class.tolist() == [1, 1]
+    assert fold(narrow, order, undecided(2), DATA_CLASSES).traffic_class.tolist() == [1, 2]
 
 
 def test_a_host_that_two_others_send_to_is_contended():
@@ -134,7 +135,9 @@ def test_however_many_flows_follow_one_another_none_is_moved_up():
     for head in range(flows):
         left = np.arange(flows) >= head
         rates = (np.arange(flows)[left] == head).astype(float)
-        found = fold(on_paths([[0]] * left.sum(), [1.0]), Allocation(rates, np.arange(left.sum())), classes[left])
+        found = fold(
+            on_paths([[0]] * left.sum(), [1.0]), Allocation(rates, np.arange(left.sum())), classes[left], DATA_CLASSES
+        )
         before, now = classes[left], found.traffic_class
         assert not found.held_back[0]
         assert (now[before != UNDECIDED] >= before[before != UNDECIDED]).all()
