@@ -73,10 +73,10 @@ def simulate(
     allocates too much, RunError if the run cannot go on (flows in flight, none of them moving, and nothing else to wait for). `on_progress` is told the simulated time.
     `faults` are what is planned to go wrong (`simulator.faults`). `measured` is what a run was found to be late by: the
     simulation is of that run, as far as the causes in it go. `profiles` are the jobs as they are declared, where somebody
-    profiled them wrongly: the same in all but how long computations take.
+    profiled them wrongly: the same in all but how long computations take and how much transfers carry.
     """
     record = RunRecord(policy.name, repeat)
-    if _in_columns(jobs, network, policy, realism, faults, measured):
+    if _in_columns(jobs, network, policy, realism, faults, measured) and _have_sizes_of(jobs, profiles or jobs):
         from simulator.columns import engine  # which loads the compiler
 
         kernels.warm_up()
@@ -111,6 +111,15 @@ def simulate(
     source.check_done()
     record.counters.update({**policy.counters(), **source.counters()})
     return record
+
+
+def _have_sizes_of(jobs: Sequence[Job], profiles: Sequence[Job]) -> bool:
+    """Whether transfers are declared as large as they are: columns know one size of each."""
+    return all(
+        one is other
+        or all(a.size_bytes == b.size_bytes for a, b in zip(one.dag.transfers, other.dag.transfers, strict=True))
+        for one, other in zip(jobs, profiles, strict=True)
+    )
 
 
 def _in_columns(

@@ -71,6 +71,8 @@ class _Step:
     """Whether it waits for nothing of its own iteration."""
     place: int = 0
     """Of a computation or a flow over the network among those of the run's record."""
+    size_bytes: int = 0
+    """Of a transfer; what is declared of it may be wrong."""
 
 
 class TrainingJobs:
@@ -127,7 +129,7 @@ class TrainingJobs:
             self._state.declare(group)
             self.candidates.declare(group)
             declared.update({(group.job, flow.flow): (flow, group.group, group.kind) for flow in group.flows})
-        computes, flows = _recorded_computes(jobs), _recorded_flows(declared)
+        computes, flows = _recorded_computes(jobs), _recorded_flows(jobs, declared)
         self._computes, self._flows_ended = ComputeColumns(tuple(computes.values())), FlowColumns(tuple(flows.values()))
         record.computes, record.flows = self._computes, self._flows_ended
         places = {key: place for steps in (computes, flows) for place, key in enumerate(steps)}
@@ -271,7 +273,7 @@ class TrainingJobs:
         iteration, name = key
         step = self._steps[i][name]
         if step.flow is not None:
-            self._release(i, (job.name, iteration, name), step.flow[0].size_bytes, now_s)
+            self._release(i, (job.name, iteration, name), step.size_bytes, now_s)
             return
         if step.compute is not None:
             late_s = self._measured.late_s.get((job.name, iteration, name), 0.0)
@@ -301,7 +303,7 @@ class TrainingJobs:
                 if begin_s > now_s:
                     self._schedule(begin_s, i, key, begin_s)
                 else:
-                    self._release(i, (job, iteration, name), step.flow[0].size_bytes, now_s)
+                    self._release(i, (job, iteration, name), step.size_bytes, now_s)
             else:
                 late_s = self._draw.expovariate(1 / self._late_s) if self._late_s and step.compute is not None else 0.0
                 self._schedule(self._finish_s(step, begin_s) + late_s, i, key, begin_s)
@@ -318,12 +320,12 @@ class TrainingJobs:
             released = gate.ended(iteration, name, what.ranks)
         for key in released:
             since_s = self._held_since_s.pop((i, key))
-            flow = self._steps[i][key[1]].flow
-            if flow is None:
+            step = self._steps[i][key[1]]
+            if step.flow is None:
                 self._schedule(now_s, i, key, now_s)
             else:
                 ready_s = since_s if since_s < now_s else None
-                self._release(i, (self._jobs[i].name, *key), flow[0].size_bytes, now_s, ready_s)
+                self._release(i, (self._jobs[i].name, *key), step.size_bytes, now_s, ready_s)
 
     def _tell_gate(self, i: int, key: FlowKey, now_s: float) -> None:
         """A transfer has ended: its job's gate hears of that when its ends notice, and after all that ends now."""
@@ -388,10 +390,23 @@ def _recorded_computes(jobs: Sequence[Job]) -> dict[StepName, ComputeStep]:
     }
 
 
-def _recorded_flows(declared: Mapping[StepName, tuple[FlowDeclaration, str, str]]) -> dict[StepName, FlowStep]:
+def _recorded_flows(
+    jobs: Sequence[Job], declared: Mapping[StepName, tuple[FlowDeclaration, str, str]]
+) -> dict[StepName, FlowStep]:
+    size_bytes = {(job.name, step.name): step.size_bytes for job in jobs for step in job.dag.transfers}
     return {
         (job, name): FlowStep(
-            job, name, group, kind, d.coflow, d.src_host, d.dst_host, d.src_port, d.dst_port, d.size_bytes, d.offset_s
+            job,
+            name,
+            group,
+            kind,
+            d.coflow,
+            d.src_host,
+            d.dst_host,
+            d.src_port,
+            d.dst_port,
+            size_bytes[job, name],
+            d.offset_s,
         )
         for (job, name), (d, group, kind) in declared.items()
     }
@@ -406,10 +421,12 @@ def _step(
     key = (job.name, step.name)
     if isinstance(step, Compute):
         host = job.placement[step.rank]
-        return _Step(host, step.duration_s, (step.kind, step.rank, host), None, (), not step.after, places[key])
+        return _Step(host, step.duration_s, (step.kind, step.rank, host), None, (), not step.after, places[key], 0)
     # One within a host is not declared.
     ends, place = (step.src_rank, step.dst_rank), places.get(key, 0)
-    return _Step(job.placement[step.src_rank], 0.0, None, declared.get(key), ends, not step.after, place)
+    return _Step(
+        job.placement[step.src_rank], 0.0, None, declared.get(key), ends, not step.after, place, step.size_bytes
+    )
 
 
 def _set(column: Ints, row: int, value: int) -> Ints:

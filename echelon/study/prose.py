@@ -50,9 +50,16 @@ folded into so many traffic classes as the controller does it. There is strict p
 flows that would find no class are held back at their senders. *Latency*: a decision is in
 force so much later, as a share of the mean iteration time that the jobs can keep up together. A flow that no decision
 has reached takes what all others leave. *Profile error*: each computation is declared longer or
-shorter by up to so much, and arrangements and clocks follow from that. *Jitter*: each computation ends late by an
+shorter by up to so much, and arrangements and clocks follow from that. *Size error*: each transfer is declared larger or smaller by up to so much. *Jitter*: each computation ends late by an
 exponential time, whose mean is so much of the mean computation. Fair sharing decides nothing and reads no profile, so only
 jitter makes another basis of it. `exact` is without any of it."""
+
+FEW_QUEUES = """\
+Eight mixed jobs on the 32 hosts of such a leaf-spine. Each order is folded into few classes, with strict priority between them and
+fair shares within. `links` is the testbed's own folding: it keeps flows apart only where they meet, and holds back what finds no class.
+`top`: the first places have a class each, the rest the last one (Sincronia). `balanced`: as many places in each class (Varys).
+`equal-bytes`: as many bytes in each. `max-k-cut` is Crux's compression. Above 1 is what few classes cost. Rates that
+a policy allocates, such as Coflow's, are lost with any number of classes."""
 
 ABLATIONS = """\
 `clock(pace=alone)`: every job is to go as fast as if it were alone. `clock(until=own)`: no path is followed into the next iteration.

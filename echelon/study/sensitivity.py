@@ -17,7 +17,7 @@ from echelon.study import steady
 from echelon.study.contenders import COLLECTIVE, FAIR, LITERAL
 from echelon.study.section import Scores, Section, count
 from echelon.study.steady_cases import ALONE, BOUND, CLOCK, Drawer
-from echelonflow.model.dag import Compute, Job, derived_offsets
+from echelonflow.model.dag import Compute, Job, Transfer, derived_offsets
 from simulator.realism import Realism
 
 NAME = "steady state, sensitivity"
@@ -28,9 +28,11 @@ LATENCIES = (0.001, 0.01, 0.05)
 """Time that a decision takes to be in force, as a share of the mean iteration time that the jobs can keep up together."""
 ERRORS = (0.05, 0.2, 0.5)
 """Each computation is declared longer or shorter by up to this share, at random; arrangements follow from that."""
+SIZES = (0.05, 0.2, 0.5)
+"""Each transfer is declared larger or smaller by up to this share, at random."""
 JITTERS = (0.01, 0.05, 0.2)
 """Mean time by which a computation ends late, as a share of the mean computation."""
-EXACT, FEW, LATE, WRONG, JITTER = "exact", "classes", "latency", "profile error", "jitter"
+EXACT, FEW, LATE, WRONG, SIZED, JITTER = "exact", "classes", "latency", "profile error", "size error", "jitter"
 
 
 def policies_compared() -> list[str]:
@@ -58,7 +60,7 @@ class Level:
 
 def levels() -> list[Level]:
     """Every level, nothing first."""
-    amounts = ((FEW, CLASSES), (LATE, LATENCIES), (WRONG, ERRORS), (JITTER, JITTERS))
+    amounts = ((FEW, CLASSES), (LATE, LATENCIES), (WRONG, ERRORS), (SIZED, SIZES), (JITTER, JITTERS))
     return [Level(EXACT), *(Level(what, amount) for what, each in amounts for amount in each)]
 
 
@@ -100,10 +102,22 @@ def realism_of(level: Level, case: Case) -> Realism:
 
 def profiles_of(level: Level, case: Case) -> Sequence[Job] | None:
     """The jobs as they are declared at a level; None where that is how they are."""
-    if level.what != WRONG:
+    if level.what not in (WRONG, SIZED):
         return None
     draw = random.Random(f"study/{NAME}/{case.words}")
-    return [_profiled(job, level.amount, draw) for job in case.jobs]
+    change = _profiled if level.what == WRONG else _sized
+    return [change(job, level.amount, draw) for job in case.jobs]
+
+
+def _sized(job: Job, error: float, draw: random.Random) -> Job:
+    """The same job with other sizes of its transfers."""
+    steps = tuple(
+        dataclasses.replace(step, size_bytes=max(round(step.size_bytes * draw.uniform(1 - error, 1 + error)), 1))
+        if isinstance(step, Transfer)
+        else step
+        for step in job.dag.steps
+    )
+    return dataclasses.replace(job, dag=job.dag.with_values(steps, job.dag.groups, job.dag.parameters))
 
 
 def _profiled(job: Job, error: float, draw: random.Random) -> Job:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from echelon.cases.random_jobs import PATTERNS
-from echelon.study import arrivals, compare, prose, sensitivity, steady, steady_cases
+from echelon.study import arrivals, compare, few_queues, prose, sensitivity, steady, steady_cases
 from echelon.study.contenders import COLLECTIVE, FAIR, LITERAL, default_form
 from echelon.study.section import Schedule, Scores
 from echelon.study.steady_cases import ALONE, BOUND, CLOCK, CLOCK_ALONE, CLOCK_OWN, LOOKAHEAD, LOOKAHEAD_PARTS
@@ -35,6 +35,7 @@ def parts(cases: Cases, pictures: Path) -> list[str]:
         "### By pattern\n\n" + prose.STEADY_PATTERNS + "\n\n" + _patterns(by_pattern),
         "### On larger networks\n\n" + prose.FABRICS + "\n\n" + _fabrics(cases),
         "### What a real system takes away\n\n" + prose.SENSITIVITY + "\n\n" + _sensitivity(cases[sensitivity.NAME]),
+        "### Few queues\n\n" + prose.FEW_QUEUES + "\n\n" + _few_queues(cases[few_queues.NAME]),
         "### What the parts of `clock` and `lookahead` bring\n\n"
         + prose.ABLATIONS
         + "\n\n"
@@ -230,6 +231,18 @@ def _sensitivity(cases: Sequence[Scores]) -> str:
         cells = [_against(found, sensitivity.key(name, level), basis) for name in names]
         rows.append((str(level), *cells))
     return markdown_table(("iteration / fair", *(f"`{name}`" for name in names)), rows)
+
+
+def _few_queues(cases: Sequence[Scores]) -> str:
+    """Mean iteration time with few classes over that without a limit, by folding; and what each policy is without one."""
+    found = summaries(cases)
+    names = few_queues.policies_compared()
+    rows = [("no limit / fair", "", *(_against(found, name, FAIR) for name in names))]
+    for way in few_queues.foldings():
+        for classes in few_queues.CLASSES:
+            cells = [_against(found, few_queues.key(name, way, classes), name) for name in names]
+            rows.append((f"`{way}`", str(classes), *cells))
+    return markdown_table(("folded / no limit", "classes", *(f"`{name}`" for name in names)), rows)
 
 
 def _arrivals(cases: Cases) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import pytest
 
 from echelon.cases.random_jobs import Case
-from echelon.study import arrivals, sensitivity, steady, steady_cases
+from echelon.study import arrivals, few_queues, sensitivity, steady, steady_cases
 from echelonflow.model import topologies
 from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer, derived_offsets
 from echelonflow.scheduling import policies
@@ -135,14 +136,33 @@ def test_compiled_loops_are_told_the_same_profiles(monkeypatch):
     assert ends[0] == ends[1]
 
 
+def test_a_size_that_is_declared_wrong_changes_the_order_and_not_what_is_sent():
+    jobs = [job("long", 1.0, 4.0), job("short", 1.0, 2.0)]
+    wrong = [
+        dataclasses.replace(each, dag=each.dag.with_values(steps, each.dag.groups, {}))
+        for each, other in zip(jobs, reversed(jobs), strict=True)
+        for steps in [
+            (each.dag.steps[0], dataclasses.replace(each.dag.steps[1], size_bytes=other.dag.steps[1].size_bytes))
+        ]
+    ]
+    ends = []
+    for profiles in (None, wrong):
+        record = simulate(jobs, NETWORK, policies.load("srpt"), profiles=profiles)
+        ends.append({flow.job: flow.finish_s for flow in record.flows})
+        assert {flow.job: flow.size_bytes for flow in record.flows} == {"long": 4 * SECOND, "short": 2 * SECOND}
+    assert ends[0] == pytest.approx({"short": 3.0, "long": 7.0}, rel=1e-3)
+    assert ends[1] == pytest.approx({"long": 5.0, "short": 7.0}, rel=1e-3)
+
+
 def test_scores_hold_every_level_and_fair_where_it_feels_it(monkeypatch):
     monkeypatch.setattr(sensitivity, "CLASSES", (1,))
     monkeypatch.setattr(sensitivity, "LATENCIES", (0.05,))
     monkeypatch.setattr(sensitivity, "ERRORS", (0.5,))
+    monkeypatch.setattr(sensitivity, "SIZES", (0.5,))
     monkeypatch.setattr(sensitivity, "JITTERS", (0.2,))
     scores = sensitivity.measure(case(job("a", 1.0, 2.0), job("b", 0.5, 1.0)))
     names = sensitivity.policies_compared()
-    levels = ("", " | classes 1", " | latency 5.0%", " | profile error 50.0%", " | jitter 20.0%")
+    levels = ("", " | classes 1", " | latency 5.0%", " | profile error 50.0%", " | size error 50.0%", " | jitter 20.0%")
     assert set(scores) == {name + level for name in names for level in levels} | {
         "fair", "fair | jitter 20.0%", "bound", "alone"
     }  # fmt: skip
@@ -151,3 +171,16 @@ def test_scores_hold_every_level_and_fair_where_it_feels_it(monkeypatch):
     assert one_class == pytest.approx(scores["clock"][:2], rel=1e-3), (
         "what waits is held back, so one class will do here"
     )
+
+
+def test_few_queues_are_measured_for_every_folding(monkeypatch):
+    monkeypatch.setattr(few_queues, "CLASSES", (1,))
+    scores = few_queues.measure(case(job("a", 1.0, 2.0), job("b", 0.5, 1.0)))
+    names = few_queues.policies_compared()
+    assert set(scores) == {"fair", "bound", "alone", *names} | {
+        f"{n} | {way} 1" for n in names for way in few_queues.foldings()
+    }
+    assert few_queues.foldings()[0] == "links"
+    alike = [scores[f"clock | {way} 1"] for way in few_queues.foldings() if way != "links"]
+    assert all(each == alike[0] for each in alike), "in one class everybody shares fairly"
+    assert alike[0][:2] == pytest.approx(scores["fair"][:2], rel=1e-6)
