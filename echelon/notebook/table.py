@@ -45,7 +45,7 @@ class Table(Sequence[Mapping[str, Any]]):
             return self._columns[key]
         if isinstance(key, slice):
             return self.where(np.arange(len(self))[key])
-        return {name: column[key].item() for name, column in self._columns.items()}
+        return {name: column[key : key + 1 or None].tolist()[0] for name, column in self._columns.items()}
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
         return (self[number] for number in range(len(self)))

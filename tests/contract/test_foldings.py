@@ -106,13 +106,9 @@ def test_the_greatest_cut_of_a_sequence_is_that_of_trying_all(nodes, pieces, rng
         ("tpo", "unknown folding 'tpo'; did you mean 'top'"),
         ("top(orders=3)", "folding top"),
         ("max-k-cut(orders=many)", "orders"),
+        ("max-k-cut(orders=0)", "orders: 0 is not a whole number of at least 1"),
     ],
 )
 def test_what_makes_no_sense_is_refused(text, words):
     with pytest.raises(InputError, match=words):
         folding.load(text)
-
-
-def test_no_order_at_all_is_refused():
-    with pytest.raises(InputError, match="orders is 0"):
-        folded("max-k-cut(orders=0)", on_paths([[0]] * 3, [1.0]), range(3), range(2))

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from echelonflow.errors import InputError
 from echelonflow.model.arrays import Bools, Floats, Ints
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.folding import Folding, by_level, contended, positions
@@ -27,12 +26,7 @@ from echelonflow.scheduling.snapshot import Snapshot
 def fold(
     snapshot: Snapshot, allocation: Allocation, in_force: Ints, classes: Sequence[int], *, orders: int = 10
 ) -> Folding:
-    """The greatest cut of p places over `orders` topological orders (the paper's 10). O(orders p² K + p l).
-
-    Raises InputError for fewer than one order.
-    """
-    if orders < 1:
-        raise InputError(f"orders is {orders}; it must be 1 at least")
+    """The greatest cut of p places over `orders` topological orders (the paper's 10). O(orders p² K + p l)."""
     place, places = positions(allocation)
     if places <= len(classes):
         return by_level(place, classes)
