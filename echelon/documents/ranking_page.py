@@ -20,6 +20,7 @@ from echelon.documents.paradigms_page import figures_table
 from echelon.documents.steady_files import CROSSING, DRAWN, name_of
 from echelon.places import DOCS
 from echelon.study import compare
+from echelon.study.section import Scores
 from echelonflow.errors import InputError
 from echelonflow.files import write_whole
 from echelonflow.tables import markdown_table
@@ -93,7 +94,7 @@ def _over_basis(runs: Sequence[SteadyRun]) -> str:
         both = [times for times in common if policy in times]
         if len(both) < 2:
             continue
-        scores = [{name: list(pair) for name, pair in times.items()} for times in both]
+        scores: list[Scores] = [{name: list(pair) for name, pair in times.items()} for times in both]
         shown = [
             compare.text(compare.ratio(scores, policy, basis, place)) for basis in (BASIS, RIVAL) for place in (0, 1)
         ]

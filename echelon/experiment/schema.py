@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from controller.enforcers import load as load_enforcer
 from echelon.experiment import yaml_file
 from echelon.experiment.extent import Extent
 from echelon.experiment.fault_lines import LineOf, collect, no_line, refusal
@@ -125,7 +126,7 @@ def check(data: dict[str, Any], path: Path, line_of: LineOf = no_line, known: Se
     limits = _limits(spec.emulation, faults)
     unit_s = collect(faults, "time_unit", lambda: _time_unit_s(spec.time_unit, spec.stretch))
     if spec.emulation.enforcer != "auto":
-        collect(faults, "emulation.enforcer", lambda: enforcers.load(spec.emulation.enforcer))
+        collect(faults, "emulation.enforcer", lambda: load_enforcer(spec.emulation.enforcer))
     collect(faults, "emulation.congestion_control", lambda: congestion_control(spec.emulation.congestion_control))
     collect(faults, "emulation.progress_interval", lambda: _progress_interval_s(spec.emulation.progress_interval))
     realism = collect(faults, "fluid", spec.fluid.realism)
