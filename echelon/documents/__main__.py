@@ -5,6 +5,7 @@ from __future__ import annotations
 from echelon.documents import (
     columns,
     experiment_figures,
+    folding_pages,
     format_pages,
     interfaces,
     job_schedulers_page,
@@ -23,6 +24,7 @@ if __name__ == "__main__":
         topology_pages,
         workload_pictures,
         format_pages,
+        folding_pages,
         columns,
         experiment_figures,
         interfaces,

@@ -23,7 +23,8 @@ UNDECIDED = -1
 """Class of a flow that no decision has reached yet."""
 DEFAULT = "links"
 EXAMPLE = "max-k-cut(orders=10)"
-_GIVEN = ("snapshot", "allocation", "in_force", "classes")
+GIVEN = ("snapshot", "allocation", "in_force", "classes")
+"""What every folding is given; its other parameters are options."""
 
 
 class Folding(NamedTuple):
@@ -50,7 +51,7 @@ def load(text: str) -> Fold:
     name, options = plugins.parse_call(text, EXAMPLE)
     module = plugins.load(foldings, name, "folding")
     try:
-        values = bind_text(module.fold, options, given=_GIVEN)
+        values = bind_text(module.fold, options, given=GIVEN)
     except InputError as error:
         raise InputError("\n".join(f"folding {text}: {line}" for line in str(error).split("\n"))) from None
     return functools.partial(module.fold, **values)
