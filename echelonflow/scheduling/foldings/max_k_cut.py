@@ -81,8 +81,8 @@ def _topological(meets: Bools, rng: random.Random) -> Ints:
 def _greatest_cut(weight: Floats, pieces: int) -> tuple[float, Ints]:
     """The greatest weight of edges between `pieces` pieces of a sequence of p nodes, and where all but the last one end.
 
-    `weight` is p × p, of edges from row to column in the order of the sequence. f(i, k) is the most that k pieces of the first i nodes
-    cut. C(j, i) is the weight from the first j of them to the others. Then f(i, k) is the largest f(j, k - 1) + C(j, i) over all j.
+    `weight` is p × p, of edges from row to column in the order of the sequence. Call f(i, k) what k pieces of the first i nodes cut
+    at most, and C(j, i) the weight from the first j of them to the others. Then f(i, k) is the largest f(j, k - 1) + C(j, i) over all j.
     """
     nodes = len(weight)
     total = np.zeros((nodes + 1, nodes + 1))
