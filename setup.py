@@ -42,6 +42,7 @@ setup(
     python_requires=">=3.10",
     packages=find_packages(include=[name for package in PACKAGES for name in (package, f"{package}.*")]),
     package_data={
+        "echelonflow.model": ["topologies/*.csv"],
         "experiments": ["*.yaml", "paradigms/*.yaml", "traces/*"],
         "traffic.workloads": ["profiles/*.json"],
         "results.report": ["templates/*.j2"],

@@ -23,6 +23,7 @@ OPTIONS = {
         {"leaves": 1, "spines": 1, "hosts_per_leaf": 2, "rate_bps": 1e7},
         {"leaves": 20, "spines": 8, "hosts_per_leaf": 16, "rate_bps": 1e7},
     ],
+    "fat-tree": [{"k": 2, "rate_bps": 1e8}, {"k": 12, "rate_bps": 1e8, "oversubscription": 3.0}],
     "single-switch": [{"hosts": 2, "rate_bps": 1e8}, {"hosts": 300, "rate_bps": 1e8}],
 }
 """Made by hand: smallest networks, and some with more than 256 hosts, where a byte of an address runs over."""
