@@ -51,9 +51,10 @@ def _cables(network: Network, key: str) -> list[int]:
             if found:
                 return found
             raise InputError(f"no cable joins {pair[0]} and {pair[1]}; one joins {_example(network)}")
+    other = next((part for part in key.split("-") if part not in nodes), key)
     raise InputError(
         f"{shown(key)} names no cable: write a host, a switch with hosts, or both ends, such as {_example(network)}"
-        + unknown(key.partition("-")[0], [*network.hosts, *network.switches])
+        + unknown(other, [*network.hosts, *network.switches])
     )
 
 

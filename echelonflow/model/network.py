@@ -174,6 +174,13 @@ class Network:
                 found[host] = self._neighbours[host][0]
         return found
 
+    def next_link(self, switch: str, dst: str) -> Link:
+        """The link by which `switch`, which is not the one of host `dst`, sends towards it (InputError where there is none)."""
+        _, nearer = self._towards(dst)
+        if switch not in nearer:
+            raise InputError(f"topology {self.name}: no path from {switch} to {dst}")
+        return nearer[switch].towards(self._place_of_host[dst])
+
     def _towards(self, dst: str) -> tuple[str, dict[str, _Choices]]:
         """What a host is attached to, and the links that lead nearer to that."""
         if dst not in self._place_of_host:
