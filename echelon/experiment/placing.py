@@ -19,7 +19,7 @@ from echelonflow.model import placements
 from echelonflow.model.dag import JobDag
 from echelonflow.model.network import Network
 from echelonflow.model.placements import Cluster, NoRoomError, Request
-from echelonflow.spelling import unknown
+from echelonflow.spelling import shown, unknown
 
 Written = Sequence[str] | str | None
 """Hosts, a placement in words, or nothing."""
@@ -110,6 +110,8 @@ class Placing:
 
 def check(text: str) -> None:
     """InputError unless `text` is a placement with options that it takes."""
+    if "," in text and "(" not in text:
+        raise InputError(f"{shown(text)} is not a list of hosts; write [h1, h2], or the name of a placement")
     if text.count("(") > text.count(")"):
         raise InputError(f"YAML ends a text at a comma between brackets; put it in quotes: '{text}, ...)'")
     placements.check(text)

@@ -166,6 +166,8 @@ def _jobs(
             _add_job(i, job, folder, network, made, extent, faults)
     if spec.stretch != 1 and any(job.trace is not None for job in spec.jobs):
         faults.append("stretch: does not go with a trace of Coflows; a simulation needs no stretching")
+    if spec.placement is not None and any(job.trace is not None for job in spec.jobs):
+        faults.append("placement: does not go with a trace of Coflows; its flows name their ports")
     if len(spec.jobs) > 1 and any(job.trace is not None for job in spec.jobs):
         faults.append("jobs: a trace is simulated by itself; put the other jobs into an experiment of their own")
     places: dict[str, list[int]] = {}
