@@ -34,9 +34,14 @@ def build(name: str, options: dict[str, Any]) -> Network:
 
 
 def example(name: str) -> Network:
-    """The network that the `EXAMPLE` of topology `name` describes; a file that it names lies beside the module."""
+    """The network that the `EXAMPLE` of topology `name` describes."""
+    return build(name, example_options(name))
+
+
+def example_options(name: str) -> dict[str, Any]:
+    """The `EXAMPLE` of topology `name` as its `build` takes it; a file that it names lies beside the module."""
     module = load(name)
     options = dict(module.EXAMPLE)
     if "file" in options:
         options["file"] = str(Path(__file__).parent / options["file"])
-    return build(name, bind(module.build, options))
+    return bind(module.build, options)
