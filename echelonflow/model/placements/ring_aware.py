@@ -7,8 +7,8 @@ ranks send each other, so it serves rings and pipelines alike, several of them a
 
 - From the top down, the ranks of a part are shared out over its inner parts. Each is filled with the rank that exchanges
   most with those that are in it already.
-- Then two ranks of different parts change places wherever that leaves less to cross, until no pair does (Kernighan-Lin, "An
-  Efficient Heuristic Procedure for Partitioning Graphs", Bell System Technical Journal 1970, one pair at a time).
+- Then two ranks of different parts change places wherever that leaves less to cross, until no pair does. So do Kernighan and
+  Lin, "An Efficient Heuristic Procedure for Partitioning Graphs", Bell System Technical Journal 1970, for many pairs at once.
 
 Where that is no better than the order of the ranks, the order stays. For a single ring it is best already.
 """

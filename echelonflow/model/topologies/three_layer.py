@@ -56,7 +56,7 @@ def build(
     """Hosts h1.. in the order of the file; switches keep their names, such as P10.S14, P10 and G6, or P10.1 for a plane.
 
     Hosts' links have `rate_bps`. A cable from an access switch upwards has `leaf_rate_bps`, or a rate that follows from
-    `oversubscription`: of 4, hosts below can send four times as much as all cables upwards carry. By default nothing
+    `oversubscription`. With 4, hosts below can send four times as much as all cables upwards carry. By default nothing
     blocks. The same of cables above that, by `core_rate_bps` or `core_oversubscription`.
     """
     places = _read(Path(file))
