@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from echelon.experiment.files import find_file
@@ -64,8 +65,8 @@ def _ecmp_seed(text: str) -> int | None:
     name, options = plugins.parse_call(text, example="ecmp(seed=3)")
     if name not in _ROUTINGS:
         raise InputError(f"unknown routing {name!r}{unknown(name, _ROUTINGS)}")
-    seed: int | None = _ROUTINGS[name](**about(name, lambda: bind_text(_ROUTINGS[name], options, units=False)))
-    return seed
+    routing = _ROUTINGS[name]
+    return routing(**about(name, lambda: bind_text(routing, options, units=False)))
 
 
 def _destination() -> None:
@@ -78,4 +79,4 @@ def _ecmp(seed: int = 0) -> int:
     return seed
 
 
-_ROUTINGS = {"destination": _destination, "ecmp": _ecmp}
+_ROUTINGS: Mapping[str, Callable[..., int | None]] = MappingProxyType({"destination": _destination, "ecmp": _ecmp})

@@ -206,7 +206,7 @@ def _placing(spec: ExperimentSpec, network: Network | None, faults: list[str]) -
     """Who places the jobs on `network`, if there is one; a placement for all of them that is none is added to `faults`."""
     default, known = spec.placement, len(faults)
     if default is not None:
-        collect(faults, "placement", lambda: check_placement(default))
+        collect(faults, "placement", partial(check_placement, default))
     if network is None:
         return None
     if len(faults) > known:

@@ -153,9 +153,7 @@ def test_a_topologys_file_is_found_beside_the_experiment_and_named_where_it_is_n
     YAML().dump(data, path)
     assert schema.load(path).jobs[0].placement == hosts(1, 2)
     data["network"]["file"] = "host.csv"
-    with pytest.raises(
-        InputError, match=r"network.file: there is no file '.*host.csv'; .*; did you mean 'hosts.csv'\?"
-    ):
+    with pytest.raises(InputError, match=r"network.file: there is no file .*; did you mean 'hosts.csv'\?"):
         schema.check(data, path)
 
 

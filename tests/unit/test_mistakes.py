@@ -171,7 +171,7 @@ VALUES = [
 NAMES = [
     ("  topology: single-switch", "  topology: single_switch", "3: network.topology: unknown topology 'single_switch'; did you mean 'single-switch'?"),
     ("  topology: single-switch", "  topology: leafspine", "did you mean 'leaf-spine'?"),
-    ("  hosts: 4", "  hosts: 4\n  rates: {h5: 5 Mbit/s}", "5: network.rates.h5: 'h5' names no cable: write a host, a switch with hosts, or both ends, such as h4-s1; did you mean 'h4'?"),
+    ("  hosts: 4", "  hosts: 4\n  rates: {h5: 5 Mbit/s}", "5: network.rates.h5: 'h5' names no cable: write a host, a switch with hosts, or both ends, such as h4-s1; there is: h1, h2, h3, h4, s1"),
     ("  hosts: 4", "  hosts: 4\n  routing: ecpm", "5: network.routing: unknown routing 'ecpm'; did you mean 'ecmp'? there is: destination, ecmp"),
     ("    stages: 2", "    stages: 2\n    placement: paked", "10: jobs.0.placement: unknown placement 'paked'; did you mean 'packed'?"),
     ("    stages: 2", "    stages: 2\n    placement: random(sed=1)", "10: jobs.0.placement.random: sed: unknown key; did you mean 'seed'?"),

@@ -19,8 +19,8 @@ def place(request: Request, *, seed: int = 0, largest: int = 4) -> tuple[str, ..
         raise InputError(f"fragmented: largest: {largest} GPUs are no gap; write a whole number of at least 1")
     chance = Random(f"{seed}")
     network = request.cluster.network
-    slots = [(host, gpu) for host in network.hosts for gpu in range(network.gpus_per_host)]
-    gaps: list[list[tuple[str, int]]] = []
+    slots = [host for host in network.hosts for _ in range(max(network.gpus_per_host, request.free.get(host, 0)))]
+    gaps: list[list[str]] = []
     while slots:
         size = chance.randint(1, largest)
         gaps.append(slots[:size])
@@ -28,7 +28,7 @@ def place(request: Request, *, seed: int = 0, largest: int = 4) -> tuple[str, ..
     chance.shuffle(gaps)
     left = dict(request.free)
     taken: list[str] = []
-    for host, _ in (slot for gap in gaps for slot in gap):
+    for host in (host for gap in gaps for host in gap):
         if len(taken) < request.ranks and left.get(host, 0) > 0:
             left[host] -= 1
             taken.append(host)
