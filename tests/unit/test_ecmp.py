@@ -187,6 +187,8 @@ def test_packets_take_the_paths_of_the_simulation_as_soon_as_flows_are_declared(
     controlled.say(*((AGENT, group) for group in controlled.groups))
     assert controlled.ways() == controlled.wanted()
     assert controlled.wanted() != by_destination
+    rules = [rule for one in controlled.fabric.switches.values() for rule in one.rules.values() if rule.priority == 300]
+    assert controlled.coordinator.counters.rules == len(rules) > 0
 
 
 def test_acknowledgements_and_what_is_not_declared_go_by_destination(controlled):
