@@ -48,6 +48,7 @@ setup(
     package_data={
         **{package: ["py.typed"] for package in PACKAGES},
         "experiments": ["py.typed", "*.yaml", "paradigms/*.yaml", "traces/*"],
+        "echelonflow.model": ["topologies/*.csv"],
         "traffic.workloads": ["profiles/*.json"],
         "results.report": ["templates/*.j2"],
     },

@@ -258,7 +258,7 @@ class Coordinator:
             case Done():
                 return self._tell("done") if run.session.note_done(client) else []
             case _:
-                return run.heard(message, client, host, now_s)
+                return self._counted(run.heard(message, client, host, now_s))
 
     # A run from Begin to End
 

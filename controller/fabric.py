@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from controller.instructions import Instruction
-from controller.rules import Rule, base_rules, flow_rule
+from controller.rules import Rule, base_rules, flow_rule, path_rules
 from echelonflow.model.addressing import dpid
 from echelonflow.model.network import Network
 from echelonflow.wire.messages import FlowDeclaration
@@ -39,6 +39,9 @@ class Fabric(Protocol):
 
     def flow_rules(self, flow: FlowDeclaration, dscp: int, connected: AbstractSet[str]) -> list[tuple[str, Rule]]:
         """(switch, rule) of all rules that give a flow its mark."""
+
+    def path_rules(self, flow: FlowDeclaration) -> list[tuple[str, Rule]]:
+        """(switch, rule) of all rules that keep a flow on its path, whatever its mark."""
 
     def complete(self, ready: AbstractSet[str]) -> bool:
         """Whether the switches that are ready are all that a run needs."""
@@ -73,6 +76,9 @@ class KnownFabric:
 
     def flow_rules(self, flow: FlowDeclaration, dscp: int, connected: AbstractSet[str]) -> list[tuple[str, Rule]]:
         return [flow_rule(self._network, flow, dscp)]
+
+    def path_rules(self, flow: FlowDeclaration) -> list[tuple[str, Rule]]:
+        return path_rules(self._network, flow)
 
     def complete(self, ready: AbstractSet[str]) -> bool:
         return len(ready) == len(self._network.switches)

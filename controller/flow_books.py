@@ -14,7 +14,7 @@ from controller.declarations import Declarations
 from controller.enforcers import Treatment
 from controller.fabric import Fabric
 from controller.in_flight import FlowInFlight, Pending, released
-from controller.instructions import Instruction, SendTo
+from controller.instructions import InstallRules, Instruction, SendTo
 from controller.rule_book import RuleBook
 from controller.told_again import ToldAgain
 from echelonflow.errors import InputError
@@ -76,18 +76,22 @@ class FlowBooks:
 
     # Events
 
-    def declare(self, group: Declare, client: int = 0) -> None:
-        """Make a group known; the same declaration again changes nothing. Its job is `client`'s, the first one's."""
+    def declare(self, group: Declare, client: int = 0) -> list[InstallRules]:
+        """Make a group known; the same declaration again changes nothing. Its job is `client`'s, the first one's.
+
+        Returns what switches have to know of the paths of its flows.
+        """
         known = self.state.groups.get((group.job, group.group))
         if known is not None:
             if known.declaration != group:
                 raise InputError(f"group {group.group!r} of job {group.job!r} is declared already, and differently")
-            return
+            return []
         self.ahead.candidates.check(group)
         self._declarations.check(group)
         self.state.declare(group)
         self.ahead.candidates.declare(group)
         self._declarations.add(group, client)
+        return self.rules.pin((group.job, flow.flow) for flow in group.flows)
 
     def tell_graph(self, graph: JobGraph, client: int = 0) -> None:
         """A job says what its steps wait for; the same again changes nothing."""

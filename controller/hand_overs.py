@@ -188,7 +188,7 @@ class Ends:
 
 def _links(state: SchedulerState, key: FlowKey) -> tuple[int, ...]:
     declared = state.declaration(key[0], key[2])
-    return state.network.path(declared.src_host, declared.dst_host)
+    return state.network.path(declared.src_host, declared.dst_host, declared.src_port)
 
 
 def _is_news(treatment: Treatment, in_force: Treatment) -> bool:

@@ -97,6 +97,10 @@ class LearnedFabric:
         )
         return [(switch, rule) for switch in sorted(connected) for rule in (there, back)]
 
+    def path_rules(self, flow: FlowDeclaration) -> list[tuple[str, Rule]]:
+        """None: switches learn where addresses are, and all packets to one go there."""
+        return []
+
     def complete(self, ready: AbstractSet[str]) -> bool:
         """Always: nobody says how many there are to be."""
         return True

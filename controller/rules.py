@@ -2,7 +2,8 @@
 
 Table 0 classifies what hosts send: the edge switch decides the mark, whatever the host wrote. Packets
 that come from another switch were marked at the edge, and keep that. Table 1 forwards by destination
-MAC, proactively, along `Network.next_links`. What matches nothing is dropped: no packet ever waits for
+MAC, proactively, along `Network.next_links`; where connections are spread over paths (ECMP), declared flows have rules
+of their own there. What matches nothing is dropped: no packet ever waits for
 the controller.
 
 IPv4 and ARP are all that a host may send (IPv6 is off in hosts); ARP has no DSCP, so queues must find
@@ -111,6 +112,30 @@ def flow_rule(network: Network, flow: FlowDeclaration, dscp: int) -> tuple[str, 
         tcp_dst=flow.dst_port,
     )
     return source.switch, Rule(CLASSIFY, FLOW_PRIORITY, match, set_dscp=dscp, goto_table=FORWARD)
+
+
+def path_rules(network: Network, flow: FlowDeclaration) -> list[tuple[str, Rule]]:
+    """The switches on a flow's path at which it leaves that of its destination, and the rule there that leads it on.
+
+    Only where connections are spread over paths (`Network.ecmp_seed`): else there are none. What has no such rule, such as
+    acknowledgements, goes by its destination.
+    """
+    if not network.spreads_connections:
+        return []
+    match = Match(
+        eth_type=ETH_IPV4,
+        ip_proto=IP_TCP,
+        ipv4_src=ip_of(network, flow.src_host),
+        ipv4_dst=ip_of(network, flow.dst_host),
+        tcp_src=flow.src_port,
+        tcp_dst=flow.dst_port,
+    )
+    found = []
+    for index in network.path(flow.src_host, flow.dst_host, flow.src_port)[1:-1]:
+        link = network.links[index]
+        if network.next_link(link.src, flow.dst_host) != link:
+            found.append((link.src, Rule(FORWARD, FLOW_PRIORITY, match, output=port_of(network, link))))
+    return found
 
 
 def port_blocks(first: int, last: int) -> list[tuple[int, int]]:

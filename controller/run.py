@@ -34,7 +34,7 @@ class Run:
         since_zero_s = session.since_zero_s(now_s)
         match message:
             case Declare():
-                books.declare(message, client)
+                return [*books.declare(message, client)]
             case JobGraph():
                 books.tell_graph(message, client)
             case Release():

@@ -23,7 +23,7 @@ def warm_up(network: Network) -> None:
     """
     kernels.warm_up()
     sources = network.hosts[:2]
-    if len(sources) < 2 or not network.path(*sources):
+    if len(sources) < 2 or not network.path(sources[0], sources[1]):
         return
     flows = tuple(
         FlowDeclaration(f"f{i}", i, f"f{i}", src, dst, 10**6, float(i), FIRST_SOURCE_PORT + i, DATA_PORT)

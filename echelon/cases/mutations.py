@@ -60,7 +60,7 @@ _NAMES = (
     "fair", "coflow", "coflow(grouping=group)", "echelonflow", "echelonflow(order=remaining)", "srpt(x=1)", "aalo(queues=1e400)",
     "weighted(a=)", "coflow(", ")", "coflow()()", "best", "./mine.py", "gpipe", "fsdp", "hybrid", "zero", "pipedream", "pipeline",
     "data-parallel", "parameter-server", "expert-parallel", "tensor-parallel", "single-switch", "leaf-spine", "dumbbell", "big-switch",
-    "h1", "h99", "s1", "gpt2-small-cpu", "direct", "ring", "ring-steps", "tree", "halving-doubling", "kernel", "derived", "eq6", "eq7",
+    "h1", "h99", "s1", "h1-s1", "packed", "random(seed=3)", "ring-aware", "fragmented(largest=0)", "ecmp", "ecmp(seed=7)", "fat-tree", "three-layer", "gpt2-small-cpu", "direct", "ring", "ring-steps", "tree", "halving-doubling", "kernel", "derived", "eq6", "eq7",
 )  # fmt: skip
 _KEYS = (
     "name", "title", "network", "jobs", "policies", "repeats", "seed", "emulation", "fluid", "faults", "topology", "hosts", "rate",
@@ -68,7 +68,7 @@ _KEYS = (
     "placement", "scaling", "stages", "micro_batches", "chunks", "ranks", "layers", "forward", "backward", "activation", "parameter",
     "update", "bucket", "algorithm", "arrangement", "window", "stage", "tensor", "pipeline", "data", "all_reduces", "workers",
     "servers", "colocated", "dispatch", "expert_every", "expert_share", "top_k", "limits", "datapath", "tso", "classes", "format",
-    "file", "files", "coflows", "speed_up", "epoch", "time_unit", "<<",
+    "file", "files", "gpus_per_host", "rates", "routing", "k", "oversubscription", "planes", "coflows", "speed_up", "epoch", "time_unit", "<<",
 )  # fmt: skip
 _TOKENS = (
     b"\t", b"'", b'"', b"{", b"}", b"[", b"]", b": ", b":", b",", b"#", b"&a ", b"*a", b"!!", b"!!int ", b"---\n", b"...\n", b"%YAML 1.1\n",

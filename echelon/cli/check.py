@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,8 @@ from echelonflow.model.units import format_rate, format_size
 
 if TYPE_CHECKING:
     from echelon.experiment.schema import Experiment
+
+MOST_HOSTS_SHOWN = 16
 
 
 def check(
@@ -49,13 +52,17 @@ def _described(experiment: Experiment) -> Iterator[str]:
     network = experiment.network
     rates = sorted({link.rate_bps for link in network.links})
     speed = " to ".join(dict.fromkeys((format_rate(rates[0]), format_rate(rates[-1]))))
-    yield f"network    {network.name}: {len(network.hosts)} hosts, {len(network.cables)} cables of {speed}"
+    gpus = f" with {network.gpus_per_host} GPUs each" if network.gpus_per_host > 1 else ""
+    yield f"network    {network.name}: {len(network.hosts)} hosts{gpus}, {len(network.cables)} cables of {speed}"
+    if network.spreads_connections:
+        yield "           connections are spread over equally short paths"
     imported = {note.job: note.imported for note in experiment.notes}
     for job in experiment.jobs:
         flows = job.dag.transfers
         size = format_size(sum(flow.size_bytes for flow in flows))
         work = f"{len(job.dag.computes)} computations, {len(flows)} flows of {size} together"
         yield f"job        {job.name}: {job.dag.ranks} ranks, {_number(job.iterations, 'iteration')} of {work}"
+        yield f"           on {_hosts(job.placement)}"
         yield from (f"           {line}" for line in imported.get(job.name, ()))
         if job.discipline is not None:
             tasks = _number(len(job.discipline.tasks), "task")
@@ -75,6 +82,14 @@ def _described(experiment: Experiment) -> Iterator[str]:
         yield "emulation  within its bounds (`echelon doctor` says what this machine can do)"
     except InputError as error:
         yield f"emulation  no: {error}"
+
+
+def _hosts(placement: Sequence[str]) -> str:
+    """The hosts of ranks in order, one that has several in a row once, with how many."""
+    runs = [(host, len(list(ranks))) for host, ranks in itertools.groupby(placement)]
+    shown = [host if count == 1 else f"{host} ({count})" for host, count in runs[:MOST_HOSTS_SHOWN]]
+    more = len(placement) - sum(count for _, count in runs[:MOST_HOSTS_SHOWN])
+    return " ".join(shown) + (f" and {more} more" if more else "")
 
 
 def _number(count: int, what: str) -> str:

@@ -15,7 +15,7 @@ from echelon.places import DOCS
 from echelonflow.model import topologies
 from echelonflow.model.network import Network
 from echelonflow.model.units import format_rate
-from echelonflow.options import bind, options_of
+from echelonflow.options import options_of
 from echelonflow.tables import markdown_table
 from results.pictures.network_plot import draw_network
 
@@ -24,8 +24,7 @@ BEGIN, END = "<!-- made by python -m echelon.documents.topology_pages -->", "<!-
 
 def example(name: str) -> Network:
     """The network that is drawn of topology `name`."""
-    module = topologies.load(name)
-    return topologies.build(name, bind(module.build, module.EXAMPLE))
+    return topologies.example(name)
 
 
 def section(name: str) -> str:

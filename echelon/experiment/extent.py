@@ -13,12 +13,17 @@ from echelonflow.bounds import (
     BeyondBoundsError,
     check_most,
 )
+from echelonflow.errors import InputError
 from echelonflow.model.dag import Job
 from echelonflow.model.network import Network
 from echelonflow.wire.declare import DATA_PORT, FIRST_SOURCE_PORT, MAX_FLOWS
 
 MOST_EMULATED_RUNS = FIRST_SOURCE_PORT - DATA_PORT
 """Receivers listen on another port in every run, and those of senders begin behind theirs."""
+
+
+MOST_INTERFACE_NAME = 15
+"""Letters: Linux's IFNAMSIZ is 16, with the zero at the end."""
 
 
 class Extent:
@@ -46,6 +51,13 @@ class Extent:
 def check_emulation(network: Network, jobs: Sequence[Job], repeats: int, policies: int) -> None:
     """BeyondBoundsError, naming the option, for what can be simulated and is too much for an emulation."""
     check_most("emulated hosts", len(network.hosts), MOST_EMULATED_HOSTS, {"hosts": len(network.hosts)})
+    ports = Counter(link.src for link in network.links if link.src not in network.edge_switch)
+    longest = max((f"{switch}-eth{count}" for switch, count in ports.items()), key=len)
+    if len(longest) > MOST_INTERFACE_NAME:
+        raise InputError(
+            f"network: an emulated interface is called {longest}, which has {len(longest)} letters; Linux takes "
+            f"{MOST_INTERFACE_NAME}, so give its switch a shorter name"
+        )
     asked = {"repeats": repeats, "policies": policies}
     check_most("emulated runs (each has a port)", repeats * policies, MOST_EMULATED_RUNS, asked)
     check_most("emulated steps in an iteration", sum(len(job.dag.steps) for job in jobs), MOST_EMULATED_STEPS, {})

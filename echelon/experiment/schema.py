@@ -21,21 +21,22 @@ from echelon.experiment.extent import Extent
 from echelon.experiment.fault_lines import LineOf, collect, no_line, refusal
 from echelon.experiment.faults import build_fault, overlaps
 from echelon.experiment.jobs import BuiltJob, build_job
+from echelon.experiment.networks import build_network
+from echelon.experiment.placing import Placing
+from echelon.experiment.placing import check as check_placement
 from echelon.experiment.policy_texts import enforcers_of
 from echelon.experiment.scheduler_texts import with_schedulers
 from echelon.experiment.specs import EmulationSpec, ExperimentSpec, FaultSpec, JobSpec, TraceSpec
 from echelon.experiment.trace_jobs import build_trace
 from echelon.experiment.wording import Place, structure
 from echelonflow.bounds import BeyondBoundsError
-from echelonflow.errors import InputError, about
-from echelonflow.model import topologies
+from echelonflow.errors import InputError
 from echelonflow.model.coflow_trace import CoflowTrace
 from echelonflow.model.dag import Job, JobDag
 from echelonflow.model.faults import Fault
 from echelonflow.model.network import Network
 from echelonflow.model.tcp import congestion_control
 from echelonflow.model.units import parse_duration_s
-from echelonflow.options import bind
 from echelonflow.records.manifest import JobNotes
 from echelonflow.scheduling import policies
 from echelonflow.spelling import unknown
@@ -117,7 +118,9 @@ def check(data: dict[str, Any], path: Path, line_of: LineOf = no_line, known: Se
     if found.spec is None:
         raise refusal(path, faults, line_of)
     spec, at_fault = found.spec, found.at_fault
-    network = None if ("network",) in at_fault else _network(spec, faults)
+    network = None
+    if ("network",) not in at_fault:
+        network = collect(faults, "network", lambda: build_network(spec.network, path.parent))
     made = _jobs(spec, at_fault, path.parent, network, faults)
     left_out = {place for key, *rest in at_fault if key == "policies" for place in rest if isinstance(place, int)}
     enforcers = enforcers_of(spec.policies, left_out, faults)
@@ -143,9 +146,10 @@ def check(data: dict[str, Any], path: Path, line_of: LineOf = no_line, known: Se
 
 @dataclass(frozen=True)
 class _Made:
-    """What was made of the entries of `jobs`, with time `stretch` times as long as they say."""
+    """What was made of the entries of `jobs`, with time `stretch` times as long as they say; `placing` gives them hosts."""
 
     stretch: float
+    placing: Placing | None
     jobs: list[Job] = field(default_factory=list)
     traces: list[CoflowTrace] = field(default_factory=list)
     notes: list[JobNotes] = field(default_factory=list)
@@ -155,7 +159,7 @@ def _jobs(
     spec: ExperimentSpec, at_fault: Collection[Place], folder: Path, network: Network | None, faults: list[str]
 ) -> _Made:
     """Every job that can be made; none after one that is too large, so that a file cannot ask for many of those."""
-    made, extent = _Made(spec.stretch), Extent()
+    made, extent = _Made(spec.stretch, _placing(spec, network, faults)), Extent()
     for i, job in enumerate(spec.jobs):
         if ("jobs", i) in at_fault or extent.exceeded:
             continue
@@ -165,6 +169,8 @@ def _jobs(
             _add_job(i, job, folder, network, made, extent, faults)
     if spec.stretch != 1 and any(job.trace is not None for job in spec.jobs):
         faults.append("stretch: does not go with a trace of Coflows; a simulation needs no stretching")
+    if spec.placement is not None and any(job.trace is not None for job in spec.jobs):
+        faults.append("placement: does not go with a trace of Coflows; its flows name their ports")
     if len(spec.jobs) > 1 and any(job.trace is not None for job in spec.jobs):
         faults.append("jobs: a trace is simulated by itself; put the other jobs into an experiment of their own")
     places: dict[str, list[int]] = {}
@@ -199,14 +205,17 @@ def _limits(spec: EmulationSpec, faults: list[str]) -> Limits | None:
     return collect(faults, "emulation.limits", lambda: Limits.with_changes(given))
 
 
-def _network(spec: ExperimentSpec, faults: list[str]) -> Network | None:
-    name, options = spec.network.topology, spec.network.model_extra or {}
-
-    def build() -> Network:
-        builder = about("topology", lambda: topologies.load(name)).build
-        return topologies.build(name, bind(builder, options, beside=("topology",)))
-
-    return collect(faults, "network", build)
+def _placing(spec: ExperimentSpec, network: Network | None, faults: list[str]) -> Placing | None:
+    """Who places the jobs on `network`, if there is one; a placement for all of them that is none is added to `faults`."""
+    default, known = spec.placement, len(faults)
+    if default is not None:
+        collect(faults, "placement", partial(check_placement, default))
+    if network is None:
+        return None
+    if len(faults) > known:
+        default = None
+    listed = [job.placement for job in spec.jobs if isinstance(job.placement, list)]
+    return Placing(network, listed, default, gpus_are_counted=spec.network.gpus_per_host is not None)
 
 
 def _planned_faults(
@@ -238,13 +247,15 @@ def _add_job(
     # A job of a network that is at fault is checked all the same, on a link that stands for it.
     link_Bps = min(network.capacity_Bps) if network is not None else 1e6
     built = collect(faults, where, lambda: _built(spec, link_Bps, folder, extent, made.stretch))
-    if built is None or start_s is None or network is None:
+    placing, written = made.placing, spec.placement
+    where_placed = where if written is None else f"{where}.placement"
+    if (built is None or placing is None) and isinstance(written, str):
+        collect(faults, where_placed, lambda: check_placement(written))
+    if built is None or start_s is None or placing is None:
         return
     dag = built.dag
-    placement = spec.placement or [network.hosts[rank % len(network.hosts)] for rank in range(dag.ranks)]
-    wrong = _misplaced(placement, dag.ranks, network)
-    if wrong is not None:
-        faults.append(f"{where}.placement: {wrong}")
+    placement = collect(faults, where_placed, lambda: placing.place(spec.name, dag, written))
+    if placement is None:
         return
     if not _takes_time(dag, placement):
         faults.append(
@@ -254,9 +265,7 @@ def _add_job(
     job = collect(
         faults,
         where,
-        lambda: Job(
-            spec.name, dag, tuple(placement), spec.iterations, spec.weight, start_s * made.stretch, built.discipline
-        ),
+        lambda: Job(spec.name, dag, placement, spec.iterations, spec.weight, start_s * made.stretch, built.discipline),
     )
     if job is None or collect(faults, where, lambda: _counted(extent, job)) is None:
         return
@@ -283,17 +292,6 @@ def _built(spec: JobSpec, link_Bps: float, folder: Path, extent: Extent, stretch
 def _counted(extent: Extent, job: Job) -> Job:
     extent.add(job)
     return job
-
-
-def _misplaced(placement: Sequence[str], ranks: int, network: Network) -> str | None:
-    """What is wrong with a placement, if anything is."""
-    hosts = set(network.hosts)
-    other = next((host for host in placement if host not in hosts), None)
-    if other is not None:
-        return f"unknown host {other!r}{unknown(other, network.hosts)}"
-    if len(placement) != ranks:
-        return f"{len(placement)} host{'s' * (len(placement) != 1)} for {ranks} ranks; name one for each rank"
-    return None
 
 
 def _add_trace(

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from echelonflow.bounds import LEAST_FACTOR, MOST_FACTOR, MOST_ITERATIONS, MOST_NAME, MOST_REPEATS
+from echelonflow.bounds import (
+    LEAST_FACTOR,
+    MOST_FACTOR,
+    MOST_GPUS_PER_HOST,
+    MOST_ITERATIONS,
+    MOST_NAME,
+    MOST_REPEATS,
+)
 from echelonflow.errors import about
 from echelonflow.model.units import parse_duration_s
 from echelonflow.scheduling import folding
+from echelonflow.spelling import shown
 from echelonflow.wire.messages import Decisions
 from simulator.realism import MAX_CLASSES, UNDECIDED_FLOWS, Realism, Undecided
 
@@ -36,10 +44,26 @@ def said(what: str, example: Any, default: Any = ..., **constraints: Any) -> Any
 FileName = Annotated[str, Field(description="the name of a file", examples=["job.json"])]
 HostName = Annotated[str, Field(description="the name of a host or switch", examples=["h1"])]
 PolicyText = Annotated[str, Field(description="a policy, its options in brackets", examples=["coflow(grouping=group)"])]
+RateText = Annotated[str, Field(description="a rate", examples=["10 Mbit/s"])]
 Limit = Annotated[float, Field(ge=0, allow_inf_nan=False, description="a finite number of at least 0", examples=[0.05])]
 NAME = "a name of letters, digits, '_', '.' and '-'" + f", {MOST_NAME} at most"
 _NAME = {"pattern": r"^[A-Za-z0-9_.-]+$", "max_length": MOST_NAME}
 _DURATION = "a duration with its unit"
+
+
+def _placement(value: Any) -> Any:
+    """A list of hosts, a text, or nothing; ValueError, in the words of a message, for anything else."""
+    is_list = isinstance(value, list) and value and all(isinstance(host, str) for host in value)
+    if not (is_list or isinstance(value, str) or value is None):
+        raise ValueError(
+            f"{shown(value)} is neither a list of hosts, one for each rank, nor a placement; "
+            "write such as `placement: [h1, h2]` or `placement: packed`"
+        )
+    return value
+
+
+Placement = Annotated[Any, AfterValidator(_placement)]
+"""Hosts, one for each rank, or how they are found: a placement, its options in brackets."""
 
 
 class _Spec(BaseModel):
@@ -53,6 +77,14 @@ class NetworkSpec(_Spec):
 
     model_config = ConfigDict(extra="allow")
     topology: str = said("the name of a topology", "single-switch")
+    gpus_per_host: int | None = said(
+        f"a whole number from 1 to {MOST_GPUS_PER_HOST:,}", 8, None, ge=1, le=MOST_GPUS_PER_HOST
+    )
+    """None: one, and jobs may share hosts all the same."""
+    rates: dict[str, RateText] = said(
+        "a mapping of hosts or cables to rates", {"h1": "10 Mbit/s"}, default_factory=dict
+    )
+    routing: str = said("one of destination, ecmp", "ecmp", "destination")
 
 
 class ScalingSpec(_Spec):
@@ -110,7 +142,7 @@ class JobSpec(_Spec):
     iterations: int = said(f"a whole number from 1 to {MOST_ITERATIONS:,}", 3, 1, ge=1, le=MOST_ITERATIONS)
     weight: float = said(f"a number above 0, {MOST_WEIGHT:,.0f} at most", 2, 1.0, gt=0, le=MOST_WEIGHT)
     start: str = said(_DURATION, "2 s", "0 s")
-    placement: list[HostName] | None = said("a list of hosts, one for each rank", ["h1", "h2"], None)
+    placement: Placement = said("a list of hosts, one for each rank, or a placement", ["h1", "h2"], None)
     scaling: ScalingSpec | None = said("a mapping of time and bandwidth", {"time": 1.2, "bandwidth": 12}, None)
 
 
@@ -186,6 +218,8 @@ class ExperimentSpec(_Spec):
     against: PolicyText | None = said("one of the policies", "fair", None)
     """Others are compared with it; with the first where none is named."""
     repeats: int = said(f"a whole number from 1 to {MOST_REPEATS:,}", 5, 1, ge=1, le=MOST_REPEATS)
+    placement: str | None = said("a placement, its options in brackets", "packed", None)
+    """Of all jobs that have none of their own."""
     stretch: float = said(f"a number from 1 to {MOST_STRETCH:,}", 2, 1.0, ge=1, le=MOST_STRETCH)
     """All jobs' times and sizes, and the times of faults, are so many times what the file says; rates are what it says."""
     seed: int = said("a whole number from 0 on, of 63 bits at most", 7, 0, ge=0, le=MOST_SEED)

@@ -155,6 +155,13 @@ def build(topology: str, hosts: int, rate_bps: float) -> Network:
             raise InputError(f"leaf-spine is tried with four hosts to a leaf; {hosts} is not a multiple of 4")
         options = {"leaves": hosts // 4, "spines": 2, "hosts_per_leaf": 4, "rate_bps": rate_bps}
         return topologies.build(topology, options)
+    if topology == "fat-tree":
+        k = next((k for k in range(2, hosts + 1, 2) if k**3 >= 4 * hosts), 2)
+        if k**3 != 4 * hosts:
+            raise InputError(
+                f"a fat-tree has k³/4 hosts for an even k, such as 2, 16, 54 or 128; {hosts} is no such number"
+            )
+        return topologies.build(topology, {"k": k, "rate_bps": rate_bps})
     return topologies.build(topology, {"hosts": hosts, "rate_bps": rate_bps})
 
 

@@ -45,11 +45,15 @@ class Clock:
     """The least iteration time."""
 
 
-def clock_of(job: Job, network: Network) -> Clock:
-    """The clock of a job on a network that it has to itself."""
+Paths = Mapping[str, tuple[int, ...]]
+"""By name of a transfer, the links that it takes."""
+
+
+def clock_of(job: Job, network: Network, paths: Paths | None = None) -> Clock:
+    """The clock of a job on a network that it has to itself; its transfers take `paths`, or those of their destinations."""
     dag = job.dag
-    load_s = _loads_s(job, network)
-    lasts_s = _durations_s(job, network)
+    load_s = _loads_s(job, network, paths)
+    lasts_s = _durations_s(job, network, paths)
     nothing = [0.0] * len(dag.steps)
     leads_s, _ = _forward(job, lasts_s, nothing)
     to_end_s = _backward(job, lasts_s, nothing)
@@ -69,10 +73,10 @@ def clock_of(job: Job, network: Network) -> Clock:
     )
 
 
-def _durations_s(job: Job, network: Network) -> list[float]:
+def _durations_s(job: Job, network: Network, known: Paths | None) -> list[float]:
     """How long each step takes: a transfer as long as its Coflow on the way that it takes itself."""
     coflow_s: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    paths = _paths(job, network)
+    paths = _paths(job, network, known)
     for transfer, path in paths:
         for link in path:
             coflow_s[transfer.coflow][link] += transfer.size_bytes / network.capacity_Bps[link]
@@ -80,26 +84,26 @@ def _durations_s(job: Job, network: Network) -> list[float]:
     return [step.duration_s if isinstance(step, Compute) else taken_s.get(step.name, 0.0) for step in job.dag.steps]
 
 
-def _loads_s(job: Job, network: Network) -> float:
+def _loads_s(job: Job, network: Network, known: Paths | None) -> float:
     """How long one iteration keeps its busiest rank or link."""
     rank_s: dict[int, float] = defaultdict(float)
     for step in job.dag.computes:
         rank_s[step.rank] += step.duration_s
-    return max([*rank_s.values(), *link_loads_s(job, network).values(), 0.0])
+    return max([*rank_s.values(), *link_loads_s(job, network, known).values(), 0.0])
 
 
-def link_loads_s(job: Job, network: Network) -> dict[int, float]:
-    """How long one iteration keeps each link that it uses."""
+def link_loads_s(job: Job, network: Network, paths: Paths | None = None) -> dict[int, float]:
+    """How long one iteration keeps each link that it uses; `paths` as of `clock_of`."""
     found: dict[int, float] = defaultdict(float)
-    for transfer, path in _paths(job, network):
+    for transfer, path in _paths(job, network, paths):
         for link in path:
             found[link] += transfer.size_bytes / network.capacity_Bps[link]
     return dict(found)
 
 
-def _paths(job: Job, network: Network) -> list[tuple[Transfer, tuple[int, ...]]]:
+def _paths(job: Job, network: Network, known: Paths | None) -> list[tuple[Transfer, tuple[int, ...]]]:
     return [
-        (transfer, network.path(*job.hosts_of(transfer)))
+        (transfer, network.path(*job.hosts_of(transfer)) if known is None else known[transfer.name])
         for transfer in job.dag.transfers
         if not job.is_local(transfer)
     ]

@@ -103,7 +103,7 @@ def _path(flow: FlowDeclaration, job: str, network: Network) -> tuple[int, ...]:
     for host in (flow.src_host, flow.dst_host):
         if host not in network.edge_switch:
             raise InputError(f"{what} names host {host!r}, which the network does not have")
-    path = network.path(flow.src_host, flow.dst_host)
+    path = network.path(flow.src_host, flow.dst_host, flow.src_port)
     if not path:
         raise InputError(f"{what} goes from {flow.src_host} to itself; only flows on the network are declared")
     return path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from echelonflow.errors import InputError
 from echelonflow.model.clock import Clock, clock_of
@@ -33,12 +33,12 @@ def declarations(
     flows than ports.
     """
     found = []
-    ports = _Ports(len(jobs))
-    for place, job in enumerate(jobs):
+    ports = source_ports(jobs)
+    for job in jobs:
         compute_s = math.fsum(step.duration_s for step in job.dag.computes)
         flows: dict[str, list[FlowDeclaration]] = {group.name: [] for group in job.dag.groups}
         before = before_of(job) if ahead else {}
-        clock = None if network is None else clock_of(job, network)
+        clock = None if network is None else clock_of(job, network, _pinned(job, network, ports))
         job_clock = None if clock is None else JobClock(clock.iteration_s, job.iterations)
         for index, transfer in enumerate(job.dag.transfers):
             if job.is_local(transfer):
@@ -53,7 +53,7 @@ def declarations(
                     dst_host=dst,
                     size_bytes=transfer.size_bytes,
                     offset_s=job.dag.offset_s[transfer.name],
-                    src_port=ports.deal(place, src, dst),
+                    src_port=ports[job.name, transfer.name],
                     dst_port=DATA_PORT + run_index,
                     before=before.get(transfer.name),
                     clock=None if clock is None else _flow_clock(clock, transfer.name),
@@ -65,6 +65,39 @@ def declarations(
                 declared = tuple(flows[group.name])
                 found.append(Declare(job.name, group.name, group.kind, weight, declared, compute_s, job_clock))
     return found
+
+
+def source_ports(jobs: Sequence[Job]) -> dict[tuple[str, str], int]:
+    """The TCP source port of each transfer that crosses the network, by names of job and transfer (InputError as above)."""
+    ports = _Ports(len(jobs))
+    return {
+        (job.name, transfer.name): ports.deal(place, *job.hosts_of(transfer))
+        for place, job in enumerate(jobs)
+        for transfer in job.dag.transfers
+        if not job.is_local(transfer)
+    }
+
+
+def paths_of(jobs: Sequence[Job], network: Network) -> dict[tuple[str, str], tuple[int, ...]]:
+    """The links that each transfer takes which crosses `network`, by names of job and transfer."""
+    ports = source_ports(jobs) if network.spreads_connections else {}
+    return {
+        (job.name, transfer.name): network.path(*job.hosts_of(transfer), ports.get((job.name, transfer.name)))
+        for job in jobs
+        for transfer in job.dag.transfers
+        if not job.is_local(transfer)
+    }
+
+
+def _pinned(job: Job, network: Network, ports: Mapping[tuple[str, str], int]) -> dict[str, tuple[int, ...]] | None:
+    """The paths of a job's connections; None where they follow from their ends."""
+    if not network.spreads_connections:
+        return None
+    return {
+        transfer.name: network.path(*job.hosts_of(transfer), ports[job.name, transfer.name])
+        for transfer in job.dag.transfers
+        if not job.is_local(transfer)
+    }
 
 
 def _flow_clock(clock: Clock, transfer: str) -> FlowClock:

@@ -71,7 +71,7 @@ def simulated_runs(context: Context) -> list[AnalysedRun]:
         kept_twice = context.prediction.get(record.policy)  # in older folders
         if kept_twice is not None and (kept_twice.computes, kept_twice.flows) != (record.computes, record.flows):
             reasons.append("runs.json and prediction.json, which were one simulation, differ")
-        rows = run_rows(record, context.jobs, is_prediction=True)
+        rows = run_rows(record, context.jobs, network=context.manifest.network, is_prediction=True)
         figures = job_figures(rows, context.jobs)
         faults = faults_simulated(context.manifest.faults, record.end_s)
         result = RunResult(name, record.policy, record.repeat, tuple(reasons), figures, None, faults=faults)
@@ -122,7 +122,10 @@ def _judged(run: RawRun, plan: Plan, evidence: Evidence) -> AnalysedRun:
         told_twice=[words_of(key) for key in evidence.read.twice],
         farthest=evidence.waited[0] if evidence.waited else None,
     )  # fmt: skip
-    rows = run_rows(record, jobs, predicted=context.predicted(outcome.policy), packets=evidence.packets)
+    rows = run_rows(
+        record, jobs,
+        predicted=context.predicted(outcome.policy), packets=evidence.packets, network=context.manifest.network,
+    )  # fmt: skip
     rows = dataclasses.replace(rows, iterations=_with_policies(rows.iterations, outcome.policy, evidence.swapped))
     figures = job_figures(rows, jobs)
     phases = parts(outcome.policy, evidence.swapped, rows, jobs)

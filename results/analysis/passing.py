@@ -72,7 +72,7 @@ def waited_for(
     waited = np.zeros(carried.shape, dtype=bool)
     for f in free:
         first, last = int(np.ceil((f.start_s + _STARTS_S) / width_s)), int((f.finish_s - _ENDS_S) / width_s)
-        path = np.array(network.path(f.src_host, f.dst_host), dtype=np.int64)
+        path = np.array(network.path(f.src_host, f.dst_host, f.src_port), dtype=np.int64)
         if last > first and path.size:
             bins = np.arange(max(first, 0), min(last, carried.shape[1]))
             if not bins.size:
@@ -119,7 +119,7 @@ def _carried_share(
             continue
         times_s = clock.run_times_s(stream.time_ns)
         sums, _ = np.histogram(times_s, edges_s, weights=stream.payload_bytes)
-        found[list(network.path(src, dst))] += sums
+        found[list(network.path(src, dst, src_port))] += sums
         found[list(network.path(dst, src))] += sums * acknowledgement_share
     capacity_Bps = np.array(network.capacity_Bps)
     shares: Floats = found / (capacity_Bps[:, None] * np.diff(edges_s)[None, :])

@@ -16,12 +16,14 @@ from typing import overload
 
 import numpy as np
 
+from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.dag import Job, iteration_times_without_network
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.model.iterations import durations_s, ends_s
-from echelonflow.records.run_columns import FlowColumns
-from echelonflow.records.run_record import RunRecord
+from echelonflow.model.network import Network
+from echelonflow.records.run_columns import FlowColumns, FlowStep
+from echelonflow.records.run_record import FlowRecord, RunRecord
 from results.analysis.columns import ByColumn
 from results.analysis.numbers import FlowNumbers, GroupTimes, last_ends_s
 from results.analysis.packets import FlowPackets
@@ -135,6 +137,9 @@ class FlowRow(IterationKey):
     ready_s: float | None = None
     """When all that it waits for had ended, where its job held it back until `release_s`; empty where it did not. From the
     sender's log."""
+    path: str | None = None
+    """Switches on its way, in order, such as `l1 p2 l3`; `#2` behind one is its second cable from the one before. From the network
+    and the flow's ports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +157,10 @@ def run_rows(
     *,
     predicted: Sequence[IterationRow] = (),
     packets: Mapping[FlowKey, FlowPackets] | None = None,
+    network: Network | None = None,
     is_prediction: bool = False,
 ) -> RunRows:
-    """All rows of a run of `jobs`; `predicted` and `packets` as for `iteration_rows` and `flow_rows`.
+    """All rows of a run of `jobs`; `predicted`, `packets` and `network` as for `iteration_rows` and `flow_rows`.
 
     A run that is a fluid simulation itself `is_prediction` of its own iterations.
     """
@@ -165,7 +171,7 @@ def run_rows(
     return RunRows(
         iterations,
         group_rows(record, jobs, times),
-        flow_rows(record, packets, times),
+        flow_rows(record, packets, times, network),
     )
 
 
@@ -226,16 +232,18 @@ def flow_rows(
     record: RunRecord,
     packets: Mapping[FlowKey, FlowPackets] | None = None,
     times: GroupTimes | None = None,
+    network: Network | None = None,
 ) -> Sequence[FlowRow]:
-    """Every released flow; `packets` says what captures saw of it (none in a simulation).
+    """Every released flow; `packets` says what captures saw of it (none in a simulation), `network` by which way it went.
 
     Retransmissions are those that the packets show where there are packets, else TCP's own count. `times` are
     those of the groups where they are known already. Of a simulation rows are made when they are asked for.
     """
     times = times or GroupTimes.of(FlowNumbers.of(record.flows))
     if isinstance(record.flows, FlowColumns):
-        return SimulatedFlowRows(record.policy, record.repeat, record.flows, times.ideal_finish_s)
+        return SimulatedFlowRows(record.policy, record.repeat, record.flows, times.ideal_finish_s, network)
     rows = []
+    paths = _Paths(network)
     for f, ideal_s in zip(record.flows, times.ideal_finish_s.tolist(), strict=True):
         seen = (packets or {}).get((f.job, f.iteration, f.flow))
         finished = not math.isnan(f.finish_s)
@@ -256,17 +264,42 @@ def flow_rows(
                 None if f.ahead is None else f.held,
                 f.corrected_s,
                 f.ready_s,
+                paths.of(f),
             )
         )  # fmt: skip
     return rows
 
 
+class _Paths:
+    """Paths of flows in words; None where no network is known that has them."""
+
+    def __init__(self, network: Network | None) -> None:
+        self._network = network
+        self._known: dict[tuple[str, str, int], str | None] = {}
+
+    def of(self, flow: FlowRecord | FlowStep) -> str | None:
+        """The path of a flow."""
+        network = self._network
+        if network is None:
+            return None
+        way = (flow.src_host, flow.dst_host, flow.src_port if network.spreads_connections else 0)
+        if way not in self._known:
+            try:
+                self._known[way] = network.path_in_words(*way)
+            except InputError:  # the run's records contradict its network: the verdict says so
+                self._known[way] = None
+        return self._known[way]
+
+
 class SimulatedFlowRows(Sequence[FlowRow]):
     """The rows of simulated flows, kept as columns: a table of a million takes no million objects."""
 
-    def __init__(self, policy: str, repeat: int, flows: FlowColumns, ideal_finish_s: Floats) -> None:
+    def __init__(
+        self, policy: str, repeat: int, flows: FlowColumns, ideal_finish_s: Floats, network: Network | None = None
+    ) -> None:
         self._run = (policy, repeat)
         self._flows = flows
+        self._paths = _Paths(network)
         self._ideal_finish_s = ideal_finish_s
 
     def __len__(self) -> int:
@@ -284,7 +317,7 @@ class SimulatedFlowRows(Sequence[FlowRow]):
         return FlowRow(
             *self._run, f.job, f.iteration, f.group, f.flow, f.src_host, f.dst_host, f.size_bytes, f.release_s,
             f.start_s, finish_s, ideal_s, None if finish_s is None else finish_s - ideal_s,
-            None, None, None, None, None, 0, ready_s=f.ready_s,
+            None, None, None, None, None, 0, ready_s=f.ready_s, path=self._paths.of(f),
         )  # fmt: skip
 
     def tardiness_of(self, iteration: int) -> dict[tuple[str, str], float]:
@@ -304,8 +337,11 @@ class SimulatedFlowRows(Sequence[FlowRow]):
 
     def by_column(self) -> ByColumn:
         """The same as columns, for tables."""
-        flows, names = self._flows, ("policy", "repeat", "job", "group", "flow", "src", "dst", "size_bytes")
-        of_steps = ((*self._run, s.job, s.group, s.flow, s.src_host, s.dst_host, s.size_bytes) for s in flows.steps)
+        flows, names = self._flows, ("policy", "repeat", "job", "group", "flow", "src", "dst", "size_bytes", "path")
+        of_steps = (
+            (*self._run, s.job, s.group, s.flow, s.src_host, s.dst_host, s.size_bytes, self._paths.of(s))
+            for s in flows.steps
+        )
         fixed = [{**dict(zip(names, cells, strict=True)), "retransmissions": 0} for cells in of_steps]
         varying: dict[str, Ints | Floats] = {
             "iteration": flows.iteration,

@@ -174,9 +174,11 @@ def _clocks(given: Sequence[Declare], group_job: Ints, place: Ints, loads: _Load
 
 def _paths(flows: Sequence[tuple[Declare, FlowDeclaration]], network: Network) -> tuple[Ints, Ints]:
     """The links of all flows, and where those of each begin."""
-    numbers: dict[tuple[str, str], int] = {}
-    number = np.array([numbers.setdefault((flow.src_host, flow.dst_host), len(numbers)) for _, flow in flows], np.int64)
-    paths = [network.path(*pair) for pair in numbers]
+    numbers: dict[tuple[str, str, int | None], int] = {}
+    spread = network.spreads_connections
+    ways = ((flow.src_host, flow.dst_host, flow.src_port if spread else None) for _, flow in flows)
+    number = np.array([numbers.setdefault(way, len(numbers)) for way in ways], np.int64)
+    paths = [network.path(*way) for way in numbers]
     hops = np.array([len(path) for path in paths], np.int64)
     table = np.full((len(paths), int(hops.max(initial=0))), -1, np.int64)
     for row, path in zip(table, paths, strict=True):

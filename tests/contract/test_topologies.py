@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from echelonflow.model import addressing, topologies
 from echelonflow.model.network import Cable, Network
-from echelonflow.options import bind, options_of
+from echelonflow.options import options_of
 
 LONGEST_INTERFACE_NAME = 15
 """Linux: IFNAMSIZ is 16, with the zero at the end."""
@@ -23,22 +24,17 @@ OPTIONS = {
         {"leaves": 1, "spines": 1, "hosts_per_leaf": 2, "rate_bps": 1e7},
         {"leaves": 20, "spines": 8, "hosts_per_leaf": 16, "rate_bps": 1e7},
     ],
+    "fat-tree": [{"k": 2, "rate_bps": 1e8}, {"k": 12, "rate_bps": 1e8, "oversubscription": 3.0}],
     "single-switch": [{"hosts": 2, "rate_bps": 1e8}, {"hosts": 300, "rate_bps": 1e8}],
 }
 """Made by hand: smallest networks, and some with more than 256 hosts, where a byte of an address runs over."""
 MANY_HOSTS = 256
 
 
-def example(name):
-    """What a topology's own example builds, as `build` takes it."""
-    module = topologies.load(name)
-    return bind(module.build, module.EXAMPLE)
-
-
 def enlarged(name):
     """The example with one of its numbers doubled until there are more than 256 hosts; None where none does that."""
     for option in options_of(topologies.load(name).build):
-        options = example(name)
+        options = topologies.example_options(name)
         if option.kinds == (int,) and not option.unit and option.parameter in options:
             for _ in range(10):
                 options[option.parameter] *= 2
@@ -46,6 +42,18 @@ def enlarged(name):
                 if len(network.hosts) > MANY_HOSTS:
                     return network
     return None
+
+
+def enlarged_file(name, folder):
+    """The example with its file's hosts again and again, until there are more than 256; None where it has no file."""
+    options = topologies.example_options(name)
+    if "file" not in options:
+        return None
+    head, *hosts = Path(options["file"]).read_text().splitlines()
+    lines = [f"{n}{host}" for n in range(MANY_HOSTS // len(hosts) + 1) for host in hosts]
+    options["file"] = str(folder / "many.csv")
+    Path(options["file"]).write_text("\n".join([head, *lines]))
+    return topologies.build(name, options)
 
 
 def check(network):
@@ -79,10 +87,11 @@ def _ports(network, switch):
 
 
 @pytest.mark.parametrize("name", topologies.names())
-def test_the_example_of_a_topology_is_such_a_network_and_so_is_a_large_one(name):
-    check(topologies.build(name, example(name)))
-    large = enlarged(name)
+def test_the_example_of_a_topology_is_such_a_network_and_so_is_a_large_one(name, tmp_path):
+    check(topologies.example(name))
+    large = enlarged(name) or enlarged_file(name, tmp_path)
     assert large is not None, "no number of the example makes more hosts"
+    assert len(large.hosts) > MANY_HOSTS
     check(large)
 
 

@@ -1,4 +1,4 @@
-"""A policy, job scheduler, topology or format is one file, a paradigm a module and an experiment: tried in a copy of the tree."""
+"""A policy, job scheduler, topology, placement or format is one file, a paradigm a module and an experiment: tried in a copy of the tree."""
 
 from __future__ import annotations
 
@@ -81,6 +81,14 @@ ADDITIONS = (
         frozenset({"docs/topologies.md", "docs/topologies/switch-ring.svg"}),
         ("tests/contract/test_topologies.py", "tests/unit/test_topology_docs.py", "tests/unit/test_network.py"),
         "switch-ring or is_made or unknown",
+    ),
+    Addition(
+        "last-first",
+        {"last_first.py": "echelonflow/model/placements/last_first.py"},
+        ("placement_pages",),
+        frozenset({"docs/cluster.md"}),
+        ("tests/contract/test_placements.py", "tests/unit/test_cluster_docs.py"),
+        "last-first or is_made or is_gone",
     ),
     Addition(
         "edge-list",

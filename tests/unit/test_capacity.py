@@ -10,13 +10,21 @@ from echelonflow.scheduling import policies
 from simulator.fluid import simulate
 
 
-@pytest.mark.parametrize(("topology", "hosts"), [("single-switch", 4), ("leaf-spine", 8), ("dumbbell", 4)])
+@pytest.mark.parametrize(
+    ("topology", "hosts"), [("single-switch", 4), ("leaf-spine", 8), ("dumbbell", 4), ("fat-tree", 16)]
+)
 def test_the_trial_loads_every_host_link_at_once(topology, hosts):
     network = capacity_trials.build(topology, hosts, 10e6)
     record = simulate([capacity_trials.ring(network, 1.5)], network, policies.load("fair"))
     assert len(record.flows) == hosts
     if topology != "dumbbell":  # whose bottleneck two flows share
         assert all(f.finish_s == pytest.approx(1.5, rel=1e-3) for f in record.flows)
+
+
+@pytest.mark.parametrize(("topology", "hosts"), [("leaf-spine", 6), ("fat-tree", 8), ("fat-tree", 15)])
+def test_a_number_of_hosts_that_a_topology_cannot_have_is_refused(topology, hosts):
+    with pytest.raises(InputError, match=f"{hosts} is n"):
+        capacity_trials.build(topology, hosts, 10e6)
 
 
 def test_what_is_remembered_is_recalled_and_replaced(tmp_path):

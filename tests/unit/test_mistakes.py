@@ -134,6 +134,32 @@ VALUES = [
     ("    stages: 2", "    stages: 2\n    placement: h1, h2", "10: jobs.0.placement: 'h1, h2' is not a list of hosts"),
     ("    stages: 2", "    stages: 2\n    placement: [h1, host2]", "10: jobs.0.placement: unknown host 'host2'; there is: h1, h2"),
     ("    stages: 2", "    stages: 2\n    placement: [h1]", "10: jobs.0.placement: 1 host for 2 ranks; name one for each rank"),
+    ("    stages: 2", "    stages: 2\n    placement: [h1, 5]", "10: jobs.0.placement: [h1, 5] is neither a list of hosts, one for each rank, nor a placement"),
+    ("    stages: 2", "    stages: 2\n    placement: []", "10: jobs.0.placement: [] is neither a list of hosts"),
+    (
+        "    stages: 2",
+        "    stages: 2\n    placement: [h1, h1]",
+        "10: jobs.0.placement: puts 2 ranks on h1, which has 1 GPU; name another host, or give hosts more: `gpus_per_host: 2` in network",
+    ),
+    (
+        "    stages: 2",
+        "    stages: 5",
+        "7: jobs.0: 5 ranks need as many GPUs, and 4 hosts with one each have 4; give the network more hosts, or `gpus_per_host: 2`",
+    ),
+    (
+        "    stages: 2",
+        "    stages: 5\n    placement: packed",
+        "10: jobs.0.placement: 5 GPUs are asked for, one for each rank; 4 of the cluster's 4 are free; give the network more hosts, or `gpus_per_host: 2`",
+    ),
+    ("  hosts: 4", "  hosts: 4\n  gpus_per_host: 0", "5: network.gpus_per_host: 0 is not a whole number from 1 to 1,000; write such as `gpus_per_host: 8`"),
+    ("  hosts: 4", "  hosts: 4\n  rates: 5 Mbit/s", "5: network.rates: '5 Mbit/s' is not a mapping of hosts or cables to rates"),
+    ("  hosts: 4", "  hosts: 4\n  rates: {h1: 5}", "5: network.rates.h1: 5 is not a rate; write such as `h1: 10 Mbit/s`"),
+    ("  hosts: 4", "  hosts: 4\n  rates: {h1: 5 Mb}", "5: network.rates.h1: '5 Mb': unknown unit 'Mb'"),
+    ("  hosts: 4", "  hosts: 4\n  rates: {h1: 0 bit/s}", "5: network.rates.h1: '0 bit/s' must be greater than 0"),
+    ("  hosts: 4", "  hosts: 4\n  rates: {h1-h2: 5 Mbit/s}", "5: network.rates.h1-h2: no cable joins h1 and h2; one joins h4-s1"),
+    ("  hosts: 4", "  hosts: 4\n  routing: 3", "5: network.routing: 3 is not one of destination, ecmp"),
+    ("  hosts: 4", "  hosts: 4\n  routing: ecmp(seed=-1)", "5: network.routing: ecmp: seed: -1 is not a whole number from 0 on"),
+    ("repeats: 2", "placement: [h1, h2]", "14: placement: a list is not a placement, its options in brackets; write such as `placement: packed`"),
     ("repeats: 2", "emulation: {datapath: kernal}", "14: emulation.datapath: 'kernal' is not one of auto, kernel, userspace; did you mean 'kernel'?"),
     ("repeats: 2", "emulation: {limits: {max_cpu_busy: .inf}}", "14: emulation.limits.max_cpu_busy: inf is not a finite number of at least 0"),
     ("repeats: 2", "emulation: {limits: {max_cpu_busy: .nan}}", "14: emulation.limits.max_cpu_busy: nan is not a finite number"),
@@ -145,6 +171,12 @@ VALUES = [
 NAMES = [
     ("  topology: single-switch", "  topology: single_switch", "3: network.topology: unknown topology 'single_switch'; did you mean 'single-switch'?"),
     ("  topology: single-switch", "  topology: leafspine", "did you mean 'leaf-spine'?"),
+    ("  hosts: 4", "  hosts: 4\n  rates: {h5: 5 Mbit/s}", "5: network.rates.h5: 'h5' names no cable: write a host, a switch with hosts, or both ends, such as h4-s1; there is: h1, h2, h3, h4, s1"),
+    ("  hosts: 4", "  hosts: 4\n  routing: ecpm", "5: network.routing: unknown routing 'ecpm'; did you mean 'ecmp'? there is: destination, ecmp"),
+    ("    stages: 2", "    stages: 2\n    placement: paked", "10: jobs.0.placement: unknown placement 'paked'; did you mean 'packed'?"),
+    ("    stages: 2", "    stages: 2\n    placement: random(sed=1)", "10: jobs.0.placement.random: sed: unknown key; did you mean 'seed'?"),
+    ("    stages: 2", "    stages: 2\n    placement: fragmented(largest=0)", "10: jobs.0.placement.fragmented: largest: 0 GPUs are no gap"),
+    ("repeats: 2", "placement: spred", "14: placement: unknown placement 'spred'; did you mean 'spread'?"),
     ("    paradigm: pipeline", "    paradigm: pipelin", "8: jobs.0.paradigm: unknown paradigm 'pipelin'; did you mean 'pipeline'?"),
     ("    stages: 2", "    stages: 2\n    profile: gpt2-smal-cpu", "10: jobs.0.profile: there is no file 'gpt2-smal-cpu' and no committed profile of that name; did you mean 'gpt2-small-cpu'?"),
     ("[fair, coflow(grouping=group)]", "[fare]", "13: policies.0: unknown policy 'fare'; did you mean 'fair'?"),
@@ -159,7 +191,6 @@ NAMES = [
     ("[fair, coflow(grouping=group)]", "[./mine.py]", "13: policies.0: "),
 ]  # fmt: skip
 BOUNDS = [
-    ("    forward: 1 s", "    forward: 0 s\n    placement: [h1, h1]", "7: jobs.0: nothing in it takes any time: it computes for 0 s"),
     ("  hosts: 4", "  hosts: 10000000", "4: network.hosts: 10,000,000 is too many; the bound is 1,000,000"),
     ("  hosts: 4", "  hosts: 20000", "4: network.hosts: 20,000 is too many: 20,000 hosts are asked for; the bound is 10,000"),
     ("  hosts: 4", "  hosts: 1", "4: network.hosts: 1 is too few: a host needs another one to send to; the bound is 2"),
@@ -182,6 +213,17 @@ def test_one_mistake_is_one_line_with_its_place_and_a_remedy(tmp_path, right, wr
     assert right in GOOD
     found = message(tmp_path, GOOD.replace(right, wrong))
     assert said in found
+
+
+def test_a_job_on_one_host_that_computes_nothing_takes_no_time(tmp_path):
+    text = GOOD.replace("  hosts: 4", "  hosts: 4\n  gpus_per_host: 2").replace("forward: 1 s", "forward: 0 s")
+    assert "8: jobs.0: nothing in it takes any time: it computes for 0 s" in message(tmp_path, text)
+
+
+def test_a_placement_that_yaml_cut_in_two_is_named(tmp_path):
+    job = "jobs: [{name: a, paradigm: pipeline, placement: random(seed=1, x=2)}]\n"
+    text = GOOD[: GOOD.index("jobs:")] + job + GOOD[GOOD.index("policies:") :]
+    assert "put it in quotes: 'random(seed=1, ...)'" in message(tmp_path, text)
 
 
 def test_all_mistakes_of_a_file_are_said_at_once_in_the_order_of_its_lines(tmp_path):

@@ -12,6 +12,7 @@ from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.dag import Job, Transfer, run_without_network
 from echelonflow.model.network import Network
 from echelonflow.scheduling.snapshot import Snapshot
+from echelonflow.wire.declare import paths_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +93,7 @@ def of_jobs(jobs: Sequence[Job], network: Network) -> FlowSet:
     size, release, due, member, paths = [], [], [], list[int](), list[tuple[int, ...]]()
     weights: list[float] = []
     names: list[str] = []
+    path_of = paths_of(jobs, network)
     for job in jobs:
         _refuse_chains(job)
         runs = run_without_network(job.dag, job.iterations)
@@ -110,7 +112,7 @@ def of_jobs(jobs: Sequence[Job], network: Network) -> FlowSet:
                     release.append(released[f.name])
                     due.append(reference_s + offsets[f.name])
                     member.append(len(weights))
-                    paths.append(network.path(*job.hosts_of(f)))
+                    paths.append(path_of[job.name, f.name])
                 weights.append(job.weight * group.weight)
                 names.append(f"{job.name}/{iteration}/{group.name}")
     if not names:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from echelonflow.model.network import Network
 from echelonflow.model.progress import StepKey
 from echelonflow.scheduling.bounds.flow_set import FlowSet, compressed
 from echelonflow.scheduling.bounds.several import CLOSE, INTERVALS, sum_of_tardiness
+from echelonflow.wire.declare import paths_of
 
 MOST_JOINT_FLOWS = 120
 """Flows that the joint linear program takes; more are first merged by job, iteration and path."""
@@ -64,7 +65,8 @@ def iteration_bound(
 
     A job's end is that of its last step, transfers included (`echelonflow.model.iterations`).
     """
-    found = [_alone(job, network) for job in jobs]
+    path_of = paths_of(jobs, network)
+    found = [_alone(job, network, path_of) for job in jobs]
     alone = {job.name: (end_s - job.start_s) / job.iterations for job, (end_s, _) in zip(jobs, found, strict=True)}
     mean_alone_s = sum(alone.values()) / len(jobs)
     joint = _joint(jobs, found, network)
@@ -124,7 +126,9 @@ def _joint(jobs: Sequence[Job], found: Sequence[tuple[float, list[_Demand]]], ne
     )  # fmt: skip
 
 
-def _alone(job: Job, network: Network) -> tuple[float, list[_Demand]]:
+def _alone(
+    job: Job, network: Network, path_of: Mapping[tuple[str, str], tuple[int, ...]]
+) -> tuple[float, list[_Demand]]:
     """Least end of all iterations if the job were alone, and its flows, for which that end waits."""
     steps = [(k, name) for k in range(job.iterations) for name in job.dag.order]
     place = {key: i for i, key in enumerate(steps)}
@@ -135,7 +139,7 @@ def _alone(job: Job, network: Network) -> tuple[float, list[_Demand]]:
         if isinstance(step, Compute):
             own_s[i] = step.duration_s
         elif not job.is_local(step):
-            paths[i] = network.path(*job.hosts_of(step))
+            paths[i] = path_of[job.name, name]
             own_s[i] = step.size_bytes / min(network.capacity_Bps[link] for link in paths[i])
     last = [place[key] for key in _awaited_by_nothing(job)]
     start_s = np.full(len(steps) + 1, job.start_s)
