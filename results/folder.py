@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from echelonflow.errors import InputError
@@ -13,14 +13,24 @@ from echelonflow.model.dag import Job
 from echelonflow.records.run_record import RunRecord
 from results.analysis.analysed_run import AnalysedRun, emulated_runs, simulated_runs
 from results.analysis.coflows import coflow_results, judge_trace, load_trace_runs, write_coflows
-from results.analysis.columns import to_json, write_csv
+from results.analysis.columns import to_json, write_csv, write_joined
 from results.analysis.context import Context, open_folder
-from results.analysis.figures import job_figures
 from results.analysis.paired import Comparison, compare
 from results.analysis.rows import FlowRow, GroupRow, IterationRow, RunMark
 from results.analysis.sample import beyond_reading
 from results.analysis.shown import Pictures, ShownRun
 from results.analysis.summary import RunResult, Summary, lacking, policy_results, write_summary
+from results.analysis.tables import (
+    BLAME_COLUMNS,
+    JOB_COLUMNS,
+    LINK_COLUMNS,
+    RUN_COLUMNS,
+    blame_rows,
+    job_rows,
+    link_rows,
+    run_row,
+)
+from results.analysis.together import TogetherResult, together_result
 from results.analysis.verdict import judge_completeness
 from results.report.html import write_report
 from results.report.timeline import write_timeline
@@ -140,7 +150,8 @@ def _summarise(folder: Context, runs: Sequence[AnalysedRun], *, simulated: bool)
     ]
     # A simulated run is its own prediction: nothing would be compared.
     predicted = {} if simulated else folder.predictions
-    predictions = {policy: job_figures(rows, folder.jobs) for policy, rows in predicted.items()}
+    predictions = {policy: folder.predicted_figures(policy) for policy in predicted}
+    counting = folder.manifest.counting
     return Summary(
         name=folder.manifest.name,
         backend=folder.manifest.backend,
@@ -151,7 +162,15 @@ def _summarise(folder: Context, runs: Sequence[AnalysedRun], *, simulated: bool)
         stretch=folder.manifest.stretch,
         comparisons=() if simulated else tuple(_comparisons(folder, results)),
         set_aside=tuple(_reasons_of([run for run in results if run.policy in enough])),
+        together=tuple(_together(folder, results)),
+        window=None if counting.is_all else counting.words,
     )
+
+
+def _together(folder: Context, results: Sequence[RunResult]) -> Iterator[TogetherResult]:
+    for policy in folder.policies:
+        valid = [run.together for run in results if run.policy == policy and run.valid and run.together is not None]
+        yield together_result(policy, len(folder.jobs), valid, folder.yardsticks)
 
 
 def _comparisons(folder: Context, results: Sequence[RunResult]) -> list[Comparison]:
@@ -177,6 +196,13 @@ def _write_tables(folder: Context, runs: Sequence[AnalysedRun]) -> None:
     write_csv(folder.root / "iterations.csv", IterationRow, *(run.rows.iterations for run in runs), beside=marks)
     write_csv(folder.root / "groups.csv", GroupRow, *(run.rows.groups for run in runs), beside=marks)
     write_csv(folder.root / "flows.csv", FlowRow, *(run.rows.flows for run in runs), beside=marks)
+    results = [run.result for run in runs]
+    write_joined(folder.root / "runs.csv", RUN_COLUMNS, (run_row(result) for result in results))
+    write_joined(folder.root / "jobs.csv", JOB_COLUMNS, (row for result in results for row in job_rows(result)))
+    write_joined(
+        folder.root / "links.csv", LINK_COLUMNS, (row for run in runs for row in link_rows(run.result, run.links))
+    )
+    write_joined(folder.root / "blame.csv", BLAME_COLUMNS, (row for result in results for row in blame_rows(result)))
     with writing(folder.root / "decisions.jsonl") as file:
         for run in runs:
             for decision in run.record.decisions:
@@ -209,13 +235,14 @@ def _shown(folder: Context, runs: Sequence[AnalysedRun], summary: Summary) -> li
 
 def _remove_pictures(root: Path) -> None:
     """Remove what an earlier analysis drew: it may show what this one does not."""
-    for name in ("gantt", "times", "budget", "tardiness", "throughput", "completion"):
+    for name in ("gantt", "times", "budget", "blame", "tardiness", "throughput", "completion"):
         for suffix in (".png", ".svg"):
             (root / "figures" / f"{name}{suffix}").unlink(missing_ok=True)
 
 
 def _draw(folder: Context, shown: Sequence[ShownRun], summary: Summary, *, whole: bool) -> None:
     """All pictures that there are numbers for: the `whole` of it, or as much as can be read."""
+    from results.pictures.blame_plots import draw_blame
     from results.pictures.budget_plots import draw_budgets
     from results.pictures.gantt import draw_gantt
     from results.pictures.plots import draw_tardiness, draw_throughput, draw_times
@@ -225,5 +252,6 @@ def _draw(folder: Context, shown: Sequence[ShownRun], summary: Summary, *, whole
     draw_gantt(figures / "gantt.png", shown, whole=whole)
     draw_times(figures / "times.png", summary, whole=whole, vector=vector)
     draw_budgets(figures / "budget.png", summary)
+    draw_blame(figures / "blame.png", summary, whole=whole, vector=vector)
     draw_tardiness(figures / "tardiness.png", shown, folder.jobs, whole=whole, vector=vector)
     draw_throughput(figures / "throughput.png", shown)

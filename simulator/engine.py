@@ -18,6 +18,7 @@ import numpy as np
 
 from echelonflow.errors import RunError
 from echelonflow.model.arrays import Bools, Floats, Ints
+from echelonflow.records.rates import RateLog
 from echelonflow.scheduling import folding
 from echelonflow.scheduling.folding import UNDECIDED
 from echelonflow.scheduling.policies import Policy
@@ -114,6 +115,7 @@ class Engine:
         faults: FaultsInForce | None = None,
         replayed: Replayed | None = None,
         ahead: Ahead | None = None,
+        rates: RateLog | None = None,
     ) -> None:
         self.now_s = 0.0
         self.events = 0
@@ -130,6 +132,7 @@ class Engine:
         at_once = realism.decision_latency_s == 0 and replayed is None
         self._ideal = faithful and self._classes is None and at_once
         self._flows = Flows()
+        self._rates = rates
         burst_s = realism.bursts_for(policy.enforcer)
         self._bursts = Bursts(burst_s) if burst_s > 0 else None
         self._expires_s = math.inf
@@ -355,6 +358,8 @@ class Engine:
             passed_bytes = self._bursts.passed(snapshot, rates_Bps if rows is None else rates_Bps[rows])
             flows.remaining_bytes = flows.remaining_bytes - _placed(passed_bytes, rows)
         flows.set_rates(rates_Bps)
+        if self._rates is not None:
+            self._rates.note(self.now_s, flows.handle, rates_Bps)
 
     def _guard(self, *, only_expired: bool) -> None:
         """Raise RunError where decisions expire again and again and nothing moves."""

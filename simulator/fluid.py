@@ -13,6 +13,7 @@ from echelonflow.model.dag import Group, Job, JobDag, Transfer
 from echelonflow.model.faults import Fault
 from echelonflow.model.measured import Measured
 from echelonflow.model.network import Cable, Network
+from echelonflow.records.rates import RateLog
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import kernels, policies
 from echelonflow.scheduling.policies import Policy
@@ -65,6 +66,7 @@ def simulate(
     faults: Sequence[Fault] = (),
     measured: Measured | None = None,
     profiles: Sequence[Job] | None = None,
+    rates: RateLog | None = None,
 ) -> RunRecord:
     """Run all iterations of `jobs` on `network` under `policy`; times in seconds from the run's zero.
 
@@ -73,14 +75,15 @@ def simulate(
     allocates too much, RunError if the run cannot go on (flows in flight, none of them moving, and nothing else to wait for). `on_progress` is told the simulated time.
     `faults` are what is planned to go wrong (`simulator.faults`). `measured` is what a run was found to be late by: the
     simulation is of that run, as far as the causes in it go. `profiles` are the jobs as they are declared, where somebody
-    profiled them wrongly: the same in all but how long computations take and how much transfers carry.
+    profiled them wrongly: the same in all but how long computations take and how much transfers carry. In `rates` is noted
+    how fast every flow goes.
     """
     record = RunRecord(policy.name, repeat)
     if _in_columns(jobs, network, policy, realism, faults, measured) and _have_sizes_of(jobs, profiles or jobs):
         from simulator.columns import engine  # which loads the compiler
 
         kernels.warm_up()
-        engine.run(jobs, network, policy, record, on_progress, profiles)
+        engine.run(jobs, network, policy, record, on_progress, profiles, rates)
         record.counters.update(policy.counters())
         return record
     if policy.promises.plans and policy.memory.script is None:
@@ -107,8 +110,10 @@ def simulate(
         share = measured.acknowledgement_share
         acknowledgements = Acknowledgements(share, network, source.ends) if share > 0 else None
         replayed = Replayed(source.in_force_s, source.decided, carried_Bps, acknowledgements)
-    Engine(source, policy, realism, in_force, replayed, ahead).run(on_progress)
+    Engine(source, policy, realism, in_force, replayed, ahead, rates).run(on_progress)
     source.check_done()
+    if rates is not None:
+        rates.end(source.handles_ended)
     record.counters.update({**policy.counters(), **source.counters()})
     return record
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import random
+from array import array
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -139,6 +140,8 @@ class TrainingJobs:
         self._sequence = 0
         self._released: list[tuple[int, float]] = []
         self._handles = 0
+        self._handles_ended = array("q")
+        """Of the flows in the record, in their order."""
         self._in_flight: dict[int, tuple[int, FlowKey, float, float | None]] = {}
         """By handle: job, key, release, and since when it had been ready if it was held back."""
         self._slot: Ints = np.zeros(_FIRST_ROWS, np.int64)
@@ -184,6 +187,7 @@ class TrainingJobs:
             _, iteration, name = key
             held_s = math.nan if ready_s is None else ready_s
             self._flows_ended.append(self._steps[i][name].place, iteration, release_s, start, now_s, held_s)
+            self._handles_ended.append(h)
             self._begin(i, self._progress[i].finish(iteration, name), now_s)
             self._tell_gate(i, key, now_s)
 
@@ -230,6 +234,11 @@ class TrainingJobs:
     def keys(self, handle: Ints) -> list[FlowKey]:
         """What flows in flight are."""
         return [self._in_flight[h][1] for h in handle.tolist()]
+
+    @property
+    def handles_ended(self) -> Ints:
+        """What the flows in the record were called, in their order."""
+        return np.array(self._handles_ended, np.int64)
 
     @property
     def state(self) -> SchedulerState:

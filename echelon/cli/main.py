@@ -84,7 +84,7 @@ def report(
     ownership.become_owner(folder)
     with ownership.to_caller(folder):
         summary = analyse(folder, pictures=pictures)
-    say(summary_table(summary))
+    say(summary_table(summary, blame=True))
     say(f"\nreport: {folder / 'report.html'}")
     raise typer.Exit(exit_code(folder, summary))
 

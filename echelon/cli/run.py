@@ -89,7 +89,12 @@ def run(
         ),
     ] = None,
     pictures: DrawnPictures = "few",
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say every step, and how jobs were scaled.")] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose", "-v", help="Say every step, how jobs were scaled, and what iterations were spent on."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json instead of the table.")] = False,
 ) -> None:
     """Run experiments and print what came out.
@@ -210,7 +215,7 @@ def _run(
         ):
             with Display(experiment, Console(stderr=True), verbose=verbose) as display:
                 code, summary = runner.run(experiment, root, backend, display, **effort_of_it)
-            _show(root, code, summary, as_json=as_json)
+            _show(root, code, summary, verbose=verbose, as_json=as_json)
     except EchelonError as error:
         if experiment is last:
             raise
@@ -227,11 +232,11 @@ def _resume(root: Path, given: list[Experiment], effort: _Effort, *, verbose: bo
     effort_of_it = effort.of(begun.experiment, begun.manifest.backend)
     with ownership.to_caller(root), Display(begun.experiment, Console(stderr=True), verbose=verbose) as display:
         code, summary = runner.resume(begun, display, **effort_of_it)
-    _show(root, code, summary, as_json=as_json)
+    _show(root, code, summary, verbose=verbose, as_json=as_json)
     return code
 
 
-def _show(root: Path, code: int, summary: Summary, *, as_json: bool) -> None:
+def _show(root: Path, code: int, summary: Summary, *, verbose: bool, as_json: bool) -> None:
     from echelon.running.advice import next_step
     from results.analysis.columns import to_json
     from results.report.table import summary_table
@@ -239,7 +244,7 @@ def _show(root: Path, code: int, summary: Summary, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"folder": str(root), **to_json(summary)}))
         return
-    say(summary_table(summary))
+    say(summary_table(summary, blame=verbose))
     say(f"\nreport: {root / 'report.html'}")
     words = next_step(root, code, summary)
     if words is not None:

@@ -13,23 +13,30 @@ from typing import Any
 
 from echelon.documents.made_pages import with_made
 from echelon.places import DOCS
+from echelonflow.records.blame import Blame
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.tables import markdown_table
 from results.analysis.budget import JobBudget
 from results.analysis.coflows import CoflowKind, CoflowResult, CoflowRow
 from results.analysis.columns import columns_of
+from results.analysis.control_plane import ControlPlane
 from results.analysis.fidelity import Fidelity
 from results.analysis.figures import JobFigures
+from results.analysis.measures import JobMeasures, RunMeasures
 from results.analysis.paired import Comparison
 from results.analysis.planned import FaultShown
 from results.analysis.rows import FlowRow, GroupRow, IterationRow, RunKey, RunMark
 from results.analysis.statistics import Estimate
 from results.analysis.summary import PolicyPart, PolicyResult, RunResult, Summary
+from results.analysis.tables import BLAME_COLUMNS, JOB_COLUMNS, LINK_COLUMNS, RUN_COLUMNS
+from results.analysis.together import TogetherResult
+from results.report.blame import BLAME_COLUMNS as BLAME_PRINTED
 from results.report.budget import BUDGET_COLUMNS
 from results.report.comparison import COMPARISON_COLUMNS
 from results.report.in_job import IN_JOB_COLUMNS
 from results.report.printed_column import PrintedColumn
 from results.report.table import COFLOW_COLUMNS, COLUMNS, SWAP_COLUMNS
+from results.report.together import TOGETHER_COLUMNS
 
 END = "<!-- end of what is made -->"
 
@@ -38,14 +45,23 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "iterations.csv": (IterationRow, RunMark),
         "groups.csv": (GroupRow, RunMark),
         "flows.csv": (FlowRow, RunMark),
+        "jobs.csv": JOB_COLUMNS,
+        "runs.csv": RUN_COLUMNS,
+        "links.csv": LINK_COLUMNS,
+        "blame.csv": BLAME_COLUMNS,
         "coflows.csv": (CoflowRow,),
         "decisions.jsonl": (RunKey, DecisionRecord),
         "summary.json": (Summary,),
         "summary.json: results": (PolicyResult,),
         "summary.json: estimates": (Estimate,),
         "summary.json: figures": (JobFigures,),
+        "summary.json: blame": (Blame,),
+        "summary.json: together": (TogetherResult,),
         "summary.json: comparisons": (Comparison,),
         "summary.json: runs": (RunResult,),
+        "summary.json: measures": (JobMeasures,),
+        "summary.json: run together": (RunMeasures,),
+        "summary.json: control": (ControlPlane,),
         "summary.json: budgets": (JobBudget,),
         "summary.json: parts": (PolicyPart,),
         "summary.json: fidelity": (Fidelity,),
@@ -58,7 +74,9 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
 PRINTED: Mapping[str, Sequence[PrintedColumn[Any]]] = MappingProxyType(
     {
         "printed: jobs": COLUMNS,
+        "printed: all jobs together": TOGETHER_COLUMNS,
         "printed: budgets": BUDGET_COLUMNS,
+        "printed: blame": BLAME_PRINTED,
         "printed: waits inside jobs": IN_JOB_COLUMNS,
         "printed: comparisons": COMPARISON_COLUMNS,
         "printed: swaps": SWAP_COLUMNS,

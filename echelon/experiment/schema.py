@@ -28,10 +28,12 @@ from echelon.experiment.policy_texts import enforcers_of
 from echelon.experiment.scheduler_texts import with_schedulers
 from echelon.experiment.specs import EmulationSpec, ExperimentSpec, FaultSpec, JobSpec, TraceSpec
 from echelon.experiment.trace_jobs import build_trace
+from echelon.experiment.window import counting_of
 from echelon.experiment.wording import Place, structure
 from echelonflow.bounds import BeyondBoundsError
 from echelonflow.errors import InputError
 from echelonflow.model.coflow_trace import CoflowTrace
+from echelonflow.model.counting import ALL, Counting
 from echelonflow.model.dag import Job, JobDag
 from echelonflow.model.faults import Fault
 from echelonflow.model.network import Network
@@ -75,6 +77,8 @@ class Experiment:
     """How many times as long as the file says everything takes: `jobs`, `faults` and `time_unit_s` are stretched."""
     against: str | None = None
     """The policy that others are compared with; None for the first."""
+    counting: Counting = ALL
+    """Which iterations count."""
     enforcers: Mapping[str, str] = field(default_factory=dict)
     """Policy to what enforces it by its own account. Asked once: a user's file takes a process to ask."""
 
@@ -134,13 +138,14 @@ def check(data: dict[str, Any], path: Path, line_of: LineOf = no_line, known: Se
     collect(faults, "emulation.progress_interval", lambda: _progress_interval_s(spec.emulation.progress_interval))
     realism = collect(faults, "fluid", spec.fluid.realism)
     planned = _planned_faults(spec, network, made.jobs, faults)
-    if faults or network is None or limits is None or realism is None:
+    counting = _counting(spec, made, faults)
+    if faults or network is None or limits is None or realism is None or counting is None:
         raise refusal(path, faults, line_of)
     return Experiment(
         spec.name, spec.title or spec.name, path, network, tuple(made.jobs), tuple(spec.policies), spec.repeats,
         spec.seed, spec.emulation, limits, unit_s, tuple(made.notes), data,
         trace=made.traces[0] if made.traces else None, realism=realism, faults=planned, stretch=spec.stretch, against=spec.against,
-        enforcers=enforcers,
+        enforcers=enforcers, counting=counting,
     )  # fmt: skip
 
 
@@ -195,6 +200,16 @@ def _progress_interval_s(text: str) -> float:
     if not LEAST_PROGRESS_INTERVAL_S <= interval_s <= MOST_PROGRESS_INTERVAL_S:
         raise InputError(f"{text!r} is not a duration from 1 ms to 10 s")
     return interval_s
+
+
+def _counting(spec: ExperimentSpec, made: _Made, faults: list[str]) -> Counting | None:
+    if made.traces and (spec.window, spec.warm_up) != ("all", None):
+        faults.append("window: does not go with a trace of Coflows, which has no iterations; leave it away")
+    try:
+        return counting_of(spec.window, spec.warm_up, made.jobs, spec.stretch)
+    except InputError as error:  # which names its key itself
+        faults.append(str(error))
+        return None
 
 
 def _limits(spec: EmulationSpec, faults: list[str]) -> Limits | None:

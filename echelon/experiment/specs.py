@@ -223,6 +223,10 @@ class ExperimentSpec(_Spec):
     stretch: float = said(f"a number from 1 to {MOST_STRETCH:,}", 2, 1.0, ge=1, le=MOST_STRETCH)
     """All jobs' times and sizes, and the times of faults, are so many times what the file says; rates are what it says."""
     seed: int = said("a whole number from 0 on, of 63 bits at most", 7, 0, ge=0, le=MOST_SEED)
+    window: str = said("steady, all, or two moments with `to` between them", "steady", "all")
+    """Which iterations count: `all`, `steady` (while all jobs run and have warmed up), or such as "5 s to 20 s"."""
+    warm_up: int | None = said(f"a whole number from 0 to {MOST_ITERATIONS:,}", 2, None, ge=0, le=MOST_ITERATIONS)
+    """First iterations of each job that do not count in steady state."""
     emulation: EmulationSpec = said("a mapping of settings", {"datapath": "kernel"}, EmulationSpec())
     fluid: FluidSpec = said("a mapping of settings", {"classes": 7}, FluidSpec())
     faults: list[FaultSpec] = said(

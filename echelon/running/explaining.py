@@ -11,21 +11,26 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 from controller import enforcers
+from echelon.running.simulated import explained, rates_to_note
 from echelonflow.errors import EchelonError, InputError
+from echelonflow.model.counting import ALL, Counted, Counting
 from echelonflow.model.dag import Job
 from echelonflow.model.faults import Fault
 from echelonflow.model.measured import Measured
 from echelonflow.model.network import Network
 from echelonflow.records.budget import Budgets, ExplainedRun, read_budgets, write_budgets
 from echelonflow.records.folder import RunFiles, RunFolder
+from echelonflow.records.rates import RateLog
+from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import policies
 from echelonflow.scheduling.policies.lookahead import Adopted
 from results.analysis.causes import causes_of, unhindered
 from results.analysis.context import Context, open_folder
+from results.analysis.counted import counted_of, only
 from results.analysis.evidence import RawRun
 from results.analysis.figures import job_figures
 from results.analysis.planned import beyond_simulation
-from results.analysis.rows import run_rows
+from results.analysis.rows import iteration_rows, run_rows
 from simulator.fluid import simulate
 from simulator.realism import EXACT, Realism
 
@@ -41,6 +46,7 @@ class Asked:
     network: Network
     realism: Realism = EXACT
     faults: Sequence[Fault] = ()
+    counting: Counting = ALL
 
 
 def explain(folder: RunFolder, asked: Asked, processes: int | None = None) -> None:
@@ -101,14 +107,18 @@ def explained_run(context: Context, asked: Asked, files: RunFiles) -> ExplainedR
     found = ExplainedRun(run_index=outcome.run_index, zero_monotonic_s=outcome.zero_monotonic_s)
     try:
         evidence = run.evidence(run.plan())
+        counted = counted_of(iteration_rows(evidence.read.record, asked.jobs), asked.jobs, asked.counting)
         causes = causes_of(run, evidence)
         eased = unhindered(causes, evidence.read.record, outcome)
-        stages = _Stages.of(context, asked, run, evidence.planned)
+        stages = _Stages.of(context, asked, run, counted, evidence.planned)
         late = causes.without(settings=True, acknowledgements=True, links=True)
         decisions_s = stages.times(stages.enforced, causes.without(acknowledgements=True, links=True))
         unhindered_s = decisions_s
         if eased is not causes:
             unhindered_s = stages.times(stages.enforced, eased.without(acknowledgements=True, links=True))
+        rates = rates_to_note(asked.jobs)
+        last = stages.simulated(stages.enforced, causes, rates)
+        blamed, links = ((), ()) if rates is None else explained(last, asked.jobs, asked.network, rates, counted)
         return ExplainedRun(
             run_index=found.run_index,
             zero_monotonic_s=found.zero_monotonic_s,
@@ -117,7 +127,9 @@ def explained_run(context: Context, asked: Asked, files: RunFiles) -> ExplainedR
             unhindered_s=unhindered_s,
             decisions_s=decisions_s,
             acknowledgements_s=stages.times(stages.enforced, causes.without(links=True)),
-            links_s=stages.times(stages.enforced, causes),
+            links_s=stages.mean_s(last),
+            blame=blamed,
+            links=links,
         )
     except EchelonError as error:
         return ExplainedRun(run_index=found.run_index, zero_monotonic_s=found.zero_monotonic_s, failure=str(error))
@@ -131,11 +143,13 @@ class _Stages:
     policy: str
     ideal: Realism
     enforced: Realism
+    counted: Counted
+    """The iterations of the run that count: the same count in every simulation of it."""
     plans: Sequence[Adopted] = ()
     """What was in force in the run, and from when, where somebody looked ahead for the policy: that is repeated, not planned anew."""
 
     @staticmethod
-    def of(context: Context, asked: Asked, run: RawRun, plans: Sequence[Adopted] = ()) -> _Stages:
+    def of(context: Context, asked: Asked, run: RawRun, counted: Counted, plans: Sequence[Adopted] = ()) -> _Stages:
         realism, calibration = asked.realism, context.calibration
         attempt = None if calibration is None else calibration.of_run(run.outcome.run_index)
         if attempt is not None and realism.burst_s == 0:
@@ -150,16 +164,24 @@ class _Stages:
             undecided="wait",
             late_s=0.0,
         )
-        return _Stages(asked, run.outcome.policy, realism, enforced, plans)
+        return _Stages(asked, run.outcome.policy, realism, enforced, counted, plans)
 
     def times(self, realism: Realism, measured: Measured) -> Times:
         """Mean iteration time of every job, with some causes."""
-        jobs = self.asked.jobs
+        return self.mean_s(self.simulated(realism, measured))
+
+    def simulated(self, realism: Realism, measured: Measured, rates: RateLog | None = None) -> RunRecord:
+        """The run again, with some causes."""
         with contextlib.closing(policies.load(self.policy)) as policy:
             if policy.promises.plans:
                 policy.memory.follow(self.plans)
-            record = simulate(
-                jobs, self.asked.network, policy,
-                realism=realism, faults=self.asked.faults, measured=measured,
+            return simulate(
+                self.asked.jobs, self.asked.network, policy,
+                realism=realism, faults=self.asked.faults, measured=measured, rates=rates,
             )  # fmt: skip
-        return {job: figures.iteration_s for job, figures in job_figures(run_rows(record, jobs), jobs).items()}
+
+    def mean_s(self, record: RunRecord) -> Times:
+        """Mean iteration time of every job in a simulation, over the iterations that count in the run."""
+        jobs = self.asked.jobs
+        figures = job_figures(only(run_rows(record, jobs), self.counted), jobs)
+        return {job: each.iteration_s for job, each in figures.items()}

@@ -45,6 +45,7 @@ def manifest(experiment: Experiment, backend: Literal["emulation", "fluid"], mac
         faults=experiment.faults,
         network=network,
         link_capacity_Bps=dict(zip((link.name for link in network.links), network.capacity_Bps, strict=True)),
+        counting=experiment.counting,
         limits=experiment.limits.to_dict(),
         congestion_control=experiment.emulation.congestion_control if emulated else None,
         framework=experiment.emulation.framework if emulated else None,

@@ -20,6 +20,7 @@ from echelon.running.manifest import manifest, resumed
 from echelon.running.outages import too_late, with_real_outages
 from echelon.running.resuming import Begun
 from echelon.running.simulated import predict
+from echelon.running.yardsticks import yardsticks_of
 from echelonflow.errors import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -43,6 +44,7 @@ from echelonflow.records.progress import Analysing, Done, Interrupted, Predictin
 from echelonflow.records.run_record import RunRecord
 from echelonflow.records.runs import save_runs
 from echelonflow.records.seal import write_seal
+from echelonflow.records.yardsticks import write_yardsticks
 from results.analysis.shown import Pictures
 from results.folder import Reading, Summary, analyse, read
 from traffic.agent.plan import check_observable
@@ -150,7 +152,9 @@ class _Order:
         self._begin(folder, {})
         if self.experiment.trace is not None:
             return simulated.simulate_coflows(self.experiment, self.experiment.trace, folder, self.report)
-        return simulated.simulate_jobs(self.experiment, folder, self.report)
+        failure = simulated.simulate_jobs(self.experiment, folder, self.report)
+        write_yardsticks(folder.yardsticks, yardsticks_of(self.experiment))
+        return failure
 
     def _emulate(self, folder: RunFolder, predictions: Mapping[str, RunRecord]) -> Reading:
         """Emulate the runs that are not finished, in rounds, until none is missing or no more may be made again."""
@@ -173,6 +177,7 @@ class _Order:
             self._begin(folder, facts)
             resuming.discard(runs, experiment.network.hosts, folder)
             save_runs(folder.prediction, list(predictions.values()))
+            write_yardsticks(folder.yardsticks, yardsticks_of(experiment))
             while True:
                 failure = self._round(folder, runs, before=len(all_runs) - len(runs)) if runs else None
                 found = self._read(folder, failure)
@@ -223,7 +228,7 @@ class _Order:
             if allowed or real is not self.experiment:
                 self._predict_again(folder, {policy: allowed.get(policy, real) for policy in real.policies})
             try:
-                explain(folder, Asked(real.jobs, real.network, real.realism, real.faults))
+                explain(folder, Asked(real.jobs, real.network, real.realism, real.faults, real.counting))
             except EchelonError as error:  # runs are then judged as those that cannot be simulated
                 self.report(Warned(f"{error}; what moved the runs' times is not known"))
         try:

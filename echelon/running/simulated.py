@@ -12,16 +12,28 @@ import numpy as np
 from echelon.experiment.schema import Experiment
 from echelonflow.errors import EchelonError, InputError, StorageError
 from echelonflow.model.coflow_trace import CoflowTrace, TraceRecord
+from echelonflow.model.counting import Counted
+from echelonflow.model.dag import Job
+from echelonflow.model.network import Network
+from echelonflow.records.blame import Blame
 from echelonflow.records.coflow_runs import CoflowRun, read_coflow_runs, write_coflow_runs
 from echelonflow.records.folder import RunFolder
+from echelonflow.records.link_load import LinkLoad
 from echelonflow.records.outcome import INTERRUPTED
 from echelonflow.records.progress import Predicting, Report, Simulating
+from echelonflow.records.rates import RateLog
 from echelonflow.records.run_record import RunRecord
 from echelonflow.records.runs import load_runs, save_runs
 from echelonflow.scheduling import policies
+from results.analysis.blame import blame
+from results.analysis.counted import counted_of, span_s
+from results.analysis.link_load import loads_by_rates
+from results.analysis.rows import iteration_rows
 from simulator.fluid import simulate
 from simulator.trace import simulate_trace
 
+MOST_BLAMED_STEPS = 4_000_000
+"""Steps of all iterations of a simulation of which it is found out what they waited for: of more it would take minutes."""
 _SAY_EVERY_S = 1.0
 _MOST_SAVING_SHARE = 0.05
 """Of the time that what is to be saved took."""
@@ -35,15 +47,42 @@ class _OfPolicy(Protocol):
 Record = TypeVar("Record", bound=_OfPolicy)
 
 
-def predict(experiment: Experiment, policy: str) -> RunRecord:
-    """The fluid simulation of the experiment under one policy.
+def predict(experiment: Experiment, policy: str, rates: RateLog | None = None) -> RunRecord:
+    """The fluid simulation of the experiment under one policy; in `rates` is noted how fast every flow goes.
 
     PolicyError if it fails, or if a user's policy file thinks for longer than the controller would let it.
     """
     with contextlib.closing(policies.load(policy)) as loaded:
         return simulate(
-            experiment.jobs, experiment.network, loaded, realism=experiment.realism, faults=experiment.faults
-        )
+            experiment.jobs, experiment.network, loaded,
+            realism=experiment.realism, faults=experiment.faults, rates=rates,
+        )  # fmt: skip
+
+
+def blamed(experiment: Experiment, policy: str) -> RunRecord:
+    """The same, with what each job's iterations were spent on, as far as that can be afforded."""
+    rates = rates_to_note(experiment.jobs)
+    record = predict(experiment, policy, rates)
+    if rates is not None:
+        counted = counted_of(iteration_rows(record, experiment.jobs), experiment.jobs, experiment.counting)
+        record.blame, record.links = explained(record, experiment.jobs, experiment.network, rates, counted)
+    return record
+
+
+def explained(
+    record: RunRecord, jobs: Sequence[Job], network: Network, rates: RateLog, counted: Counted
+) -> tuple[tuple[Blame, ...], tuple[LinkLoad, ...]]:
+    """What the iterations that count were spent on in a simulation whose rates were noted, and how busy links were."""
+    begin_s, end_s = span_s(iteration_rows(record, jobs), counted)
+    return (
+        blame(record, jobs, network, rates, counted),
+        tuple(loads_by_rates(record, network, rates, begin_s, end_s)),
+    )
+
+
+def rates_to_note(jobs: Sequence[Job]) -> RateLog | None:
+    """Where to note rates of a simulation of these jobs; None where they have too many steps for that."""
+    return RateLog() if sum(job.iterations * len(job.dag.steps) for job in jobs) <= MOST_BLAMED_STEPS else None
 
 
 def simulate_jobs(experiment: Experiment, folder: RunFolder, report: Report) -> str | None:
@@ -53,7 +92,7 @@ def simulate_jobs(experiment: Experiment, folder: RunFolder, report: Report) -> 
     return _each(
         experiment.policies,
         kept,
-        lambda policy: predict(experiment, policy),
+        lambda policy: blamed(experiment, policy),
         lambda runs: save_runs(folder.simulated_runs, runs),
     )
 

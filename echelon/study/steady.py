@@ -17,20 +17,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from echelon.cases.random_jobs import Case
-from echelonflow.model.clock import clock_of, link_loads_s
+from echelonflow.model import counting
+from echelonflow.model.counting import STEADY
 from echelonflow.model.dag import Compute, Job
 from echelonflow.model.iterations import ends_s, mean_duration_s
-from echelonflow.model.network import Network
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import policies
-from echelonflow.scheduling.steady import JobLoads
+from echelonflow.scheduling import steady as paces
 from simulator.fluid import simulate
 from simulator.realism import EXACT, Realism
 
-WARM_UP = 2
+WARM_UP = counting.WARM_UP
 """Iterations of each job that do not count."""
 ROUNDS = 12
 """So many iterations of the slowest job fit into the time that all are to run together."""
@@ -41,18 +39,7 @@ FEWEST = 4
 MOST_ROUNDS = 4 * ROUNDS
 """Where a job starves, the others are not waited for any longer than this."""
 TIE_BREAK = 0.001
-
-
-def loads_of(jobs: Sequence[Job], network: Network) -> JobLoads:
-    """What the jobs bring to the links, in their order."""
-    loads = [link_loads_s(job, network) for job in jobs]
-    return JobLoads(
-        id=np.arange(len(jobs)),
-        iteration_s=np.array([clock_of(job, network).iteration_s for job in jobs], np.float64),
-        link_start=np.cumsum([0, *map(len, loads)]),
-        link=np.array([link for each in loads for link in each], np.int64),
-        load_s=np.array([load_s for each in loads for load_s in each.values()], np.float64),
-    )
+loads_of = paces.loads_of
 
 
 def perturbed(case: Case, rng: random.Random) -> Case:
@@ -136,7 +123,7 @@ def while_all_run(ends: Sequence[Sequence[float]]) -> list[list[float]]:
 
     Each job has more than `WARM_UP`.
     """
-    begin_s, end_s = max(each[WARM_UP - 1] for each in ends), min(each[-1] for each in ends)
+    begin_s, end_s = STEADY.bounds_s({str(place): each for place, each in enumerate(ends)})
     return [[at_s for at_s in each if begin_s <= at_s <= end_s] for each in ends]
 
 

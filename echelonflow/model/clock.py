@@ -84,6 +84,16 @@ def _durations_s(job: Job, network: Network, known: Paths | None) -> list[float]
     return [step.duration_s if isinstance(step, Compute) else taken_s.get(step.name, 0.0) for step in job.dag.steps]
 
 
+def least_iteration_s(job: Job, network: Network, paths: Paths | None = None) -> float:
+    """What iterations of a job take at least in the long run, whatever the scheduler: each transfer has its way to itself."""
+    own_s = {
+        transfer.name: max(transfer.size_bytes / network.capacity_Bps[link] for link in path)
+        for transfer, path in _paths(job, network, paths)
+    }
+    lasts_s = [step.duration_s if isinstance(step, Compute) else own_s.get(step.name, 0.0) for step in job.dag.steps]
+    return max(_cycle_s(job, lasts_s), _loads_s(job, network, paths))
+
+
 def _loads_s(job: Job, network: Network, known: Paths | None) -> float:
     """How long one iteration keeps its busiest rank or link."""
     rank_s: dict[int, float] = defaultdict(float)

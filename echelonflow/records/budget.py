@@ -10,6 +10,8 @@ from pathlib import Path
 import msgspec
 
 from echelonflow.codec import Document
+from echelonflow.records.blame import Blame
+from echelonflow.records.link_load import LinkLoad
 
 
 class ExplainedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +32,10 @@ class ExplainedRun(msgspec.Struct, frozen=True, kw_only=True):
     """`decisions_s`, and with acknowledgements on the links; None from before they were looked at."""
     links_s: dict[str, float] = msgspec.field(default_factory=dict)
     """And with what links carried."""
+    blame: tuple[Blame, ...] = ()
+    """What the mean iteration of each job was spent on, in the simulation with all causes; empty from before that was asked."""
+    links: tuple[LinkLoad, ...] = ()
+    """How busy links were in that simulation."""
     failure: str | None = None
 
     @property

@@ -132,6 +132,11 @@ class RunFolder:
         return self.root / "budget.json"
 
     @property
+    def yardsticks(self) -> Path:
+        """Each job alone, and what no scheduler can beat."""
+        return self.root / "yardsticks.json"
+
+    @property
     def simulated_runs(self) -> Path:
         """The runs of an experiment that was simulated."""
         return self.root / "runs.json"

@@ -12,6 +12,7 @@ import msgspec
 
 from echelonflow.codec import Document
 from echelonflow.errors import InputError
+from echelonflow.model.counting import ALL, Counting
 from echelonflow.model.faults import Fault
 from echelonflow.model.network import Network
 from echelonflow.records.placed_job import PlacedJob
@@ -79,6 +80,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Planned to happen in every run."""
     network: Network | None = None
     link_capacity_Bps: dict[str, float] = msgspec.field(default_factory=dict)
+    counting: Counting = ALL
+    """Which iterations count; all of them in folders from before there was a choice."""
     limits: dict[str, float] = msgspec.field(default_factory=dict)
     congestion_control: str | None = None
     framework: str | None = None

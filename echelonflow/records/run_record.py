@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from echelonflow.model.flow_key import FlowKey
+from echelonflow.records.blame import Blame
+from echelonflow.records.link_load import LinkLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,10 @@ class RunRecord:
     decisions: list[DecisionRecord] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
     """What the policy's memory counted, if it has one."""
+    blame: tuple[Blame, ...] = ()
+    """What the mean iteration of each job was spent on; empty where nobody found out."""
+    links: tuple[LinkLoad, ...] = ()
+    """How busy links were; empty where nobody found out."""
 
     @property
     def end_s(self) -> float:

@@ -69,6 +69,7 @@ def _raw_files(folder: RunFolder) -> Iterator[tuple[str, Path]]:
         folder.calibration,
         folder.prediction,
         folder.budget,
+        folder.yardsticks,
         folder.simulated_runs,
         folder.coflow_runs,
     )

@@ -11,12 +11,16 @@ They are found by letting the price of a link grow by what is asked of it over w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from echelonflow.model.arrays import Floats, Ints
+from echelonflow.model.clock import clock_of, link_loads_s
+from echelonflow.model.dag import Job
+from echelonflow.model.network import Network
 
 MOST_ROUNDS = 2000
 EXACT = 1e-9
@@ -46,6 +50,18 @@ class JobLoads:
     def together_s(self) -> Floats:
         """The k iteration times that they can keep up together and whose sum is least; found once."""
         return iteration_times_s(self)
+
+
+def loads_of(jobs: Sequence[Job], network: Network) -> JobLoads:
+    """What the jobs bring to the links, in their order."""
+    loads = [link_loads_s(job, network) for job in jobs]
+    return JobLoads(
+        id=np.arange(len(jobs)),
+        iteration_s=np.array([clock_of(job, network).iteration_s for job in jobs], np.float64),
+        link_start=np.cumsum([0, *map(len, loads)]),
+        link=np.array([link for each in loads for link in each], np.int64),
+        load_s=np.array([load_s for each in loads for load_s in each.values()], np.float64),
+    )
 
 
 def iteration_times_s(jobs: JobLoads) -> Floats:

@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from echelonflow.errors import InputError
+from echelonflow.model.counting import Counted
+from echelonflow.model.dag import Job
 from echelonflow.records.budget import ExplainedRun
+from echelonflow.records.link_load import LinkLoad
 from echelonflow.records.plan import Plan
 from echelonflow.records.run_record import RunRecord
 from echelonflow.records.runs import load_runs
@@ -19,12 +22,17 @@ from results.analysis.asked import (
     named,
     words_of,
 )
+from results.analysis.blamed import in_order, with_unexplained
 from results.analysis.budget import JobBudget, budgets
 from results.analysis.context import Context
+from results.analysis.control_plane import control_plane
+from results.analysis.counted import counted_of, marked, only, span_s, why_none_counts
 from results.analysis.effects import judge_effects, not_told_s
 from results.analysis.evidence import Evidence, RawRun
 from results.analysis.fidelity import Fidelity, measure
 from results.analysis.figures import JobFigures, job_figures
+from results.analysis.link_load import loads_by_records
+from results.analysis.measures import JobMeasures, RunMeasures, job_measures, run_measures
 from results.analysis.packets import Throughput, throughput
 from results.analysis.planned import accounted_for, beyond_simulation, faults_done, faults_simulated
 from results.analysis.rows import IterationRow, RunRows, run_rows
@@ -49,6 +57,8 @@ class AnalysedRun:
     """The part that pictures show; None if the run did not get so far."""
     throughput: Throughput | None = None
     """What arrived in that part; None where nothing was captured."""
+    links: Sequence[LinkLoad] = ()
+    """How busy each link was while iterations that count were under way."""
 
     @staticmethod
     def without_rows(name: str, policy: str, repeat: int, reasons: Sequence[str]) -> AnalysedRun:
@@ -72,10 +82,18 @@ def simulated_runs(context: Context) -> list[AnalysedRun]:
         if kept_twice is not None and (kept_twice.computes, kept_twice.flows) != (record.computes, record.flows):
             reasons.append("runs.json and prediction.json, which were one simulation, differ")
         rows = run_rows(record, context.jobs, network=context.manifest.network, is_prediction=True)
-        figures = job_figures(rows, context.jobs)
+        counted = counted_of(rows.iterations, context.jobs, context.manifest.counting)
+        rows = marked(rows, counted)
+        figures = job_figures(only(rows, counted), context.jobs)
+        measures, together = _measured(context, record, rows, context.jobs, counted)
+        reasons += why_none_counts(rows.iterations, counted, context.manifest.counting)
         faults = faults_simulated(context.manifest.faults, record.end_s)
-        result = RunResult(name, record.policy, record.repeat, tuple(reasons), figures, None, faults=faults)
-        found.append(AnalysedRun(name, record, rows, result, window(rows.iterations, context.jobs)))
+        result = RunResult(
+            name, record.policy, record.repeat, tuple(reasons), figures, None,
+            faults=faults, measures=measures, together=together, blame=in_order(record.blame),
+        )  # fmt: skip
+        loads = record.links or _loads(context, record, rows, counted)
+        found.append(AnalysedRun(name, record, rows, result, window(rows.iterations, context.jobs), links=loads))
     return found
 
 
@@ -127,7 +145,10 @@ def _judged(run: RawRun, plan: Plan, evidence: Evidence) -> AnalysedRun:
         predicted=context.predicted(outcome.policy), packets=evidence.packets, network=context.manifest.network,
     )  # fmt: skip
     rows = dataclasses.replace(rows, iterations=_with_policies(rows.iterations, outcome.policy, evidence.swapped))
-    figures = job_figures(rows, jobs)
+    counted = counted_of(rows.iterations, jobs, context.manifest.counting)
+    rows = marked(rows, counted)
+    figures = job_figures(only(rows, counted), jobs)
+    measures, together = _measured(context, record, rows, jobs, counted)
     phases = parts(outcome.policy, evidence.swapped, rows, jobs)
     hosts = {host for job in jobs for host in job.placement}
     explained = _explanation(run)
@@ -146,6 +167,7 @@ def _judged(run: RawRun, plan: Plan, evidence: Evidence) -> AnalysedRun:
             no_matter_s=0.0 if explained is None else not_told_s(figures),
         ),
         *judge_swaps(phases),
+        *why_none_counts(rows.iterations, counted, context.manifest.counting),
         *(
             []
             if phases or beyond_simulation(outcome.faults)
@@ -154,13 +176,37 @@ def _judged(run: RawRun, plan: Plan, evidence: Evidence) -> AnalysedRun:
     )
     result = RunResult(
         outcome.label, outcome.policy, outcome.repeat, reasons, figures, fidelity, phases,
-        faults_done(outcome.faults), budget,
+        faults_done(outcome.faults), budget, measures, together,
+        control_plane(record, (run.files, *run.files.restarts())),
+        () if phases or explained is None else with_unexplained(explained.blame, figures),
     )  # fmt: skip
     part, arrived = window(rows.iterations, jobs), None
     if part is not None and clock is not None:
         iterations = max(job.iterations for job in jobs)
         arrived = throughput(captures, plan.addresses, clock, (part.start_s, part.finish_s), iterations)
-    return AnalysedRun(outcome.label, record, rows, result, part, arrived)
+    loads = _loads(context, record, rows, counted)
+    if explained is not None and explained.links:
+        loads = explained.links
+    return AnalysedRun(outcome.label, record, rows, result, part, arrived, loads)
+
+
+def _measured(
+    context: Context, record: RunRecord, rows: RunRows, jobs: Sequence[Job], counted: Counted
+) -> tuple[Mapping[str, JobMeasures], RunMeasures | None]:
+    """The measures of each job, and of all together."""
+    measures = job_measures(record, rows, jobs, counted, context.yardsticks)
+    return measures, run_measures(measures, rows, jobs, counted, context.yardsticks)
+
+
+def _loads(context: Context, record: RunRecord, rows: RunRows, counted: Counted) -> Sequence[LinkLoad]:
+    """How busy links were while any iteration that counts was under way; none where the network is not known."""
+    network = context.manifest.network
+    if network is None:
+        return ()
+    try:
+        return loads_by_records(record.flows, network, *span_s(rows.iterations, counted))
+    except InputError:  # a host that the network lacks, or no path: the verdict says it
+        return ()
 
 
 def _explanation(run: RawRun) -> ExplainedRun | None:

@@ -18,6 +18,8 @@ from echelonflow.errors import InputError
 from echelonflow.model.arrays import Bools, Ints
 from echelonflow.model.dag import Job
 from echelonflow.model.flow_key import FlowKey
+from echelonflow.records.blame import Blame
+from echelonflow.records.link_load import LinkLoad
 from echelonflow.records.run_columns import ComputeColumns, FlowColumns
 from echelonflow.records.run_record import ComputeRecord, FlowRecord, RunRecord
 
@@ -25,6 +27,8 @@ NAMED_AT_MOST = 3
 """Things that a message names of all that are wrong."""
 MOST_STEPS = 20_000_000
 """Steps of all iterations of an experiment that is analysed: with more, a number in its files was garbled."""
+MOST_CARRIED = 1e24
+"""Bytes that no link carries in a run."""
 MOST_S = 1e9
 """Times beyond 30 years from a run's zero are none."""
 
@@ -152,6 +156,8 @@ def checked(record: RunRecord, asked: Asked, where: str) -> RunRecord:
         _refuse(where, why_no_compute(asked, c))
     for f in flows:
         _refuse(where, why_no_flow(asked, f))
+    _refuse(where, strange_blame(record.blame, asked))
+    _refuse(where, strange_loads(record.links))
     for twice in (
         repeated((c.job, c.iteration, c.step) for c in computes),
         repeated((f.job, f.iteration, f.flow) for f in flows),
@@ -159,6 +165,27 @@ def checked(record: RunRecord, asked: Asked, where: str) -> RunRecord:
         if twice:
             raise InputError(f"{where}: tells twice of {named(twice)}")
     return record
+
+
+def strange_blame(blamed: Sequence[Blame], asked: Asked) -> str | None:
+    """Why it cannot be what these jobs spent their time on; None if it can."""
+    for each in blamed:
+        if not {each.job, each.other or each.job} <= asked.iterations.keys() or not abs(each.blamed_s) < MOST_S:
+            return f"blames {each.cause} for {each.blamed_s} s of job {each.job!r}, which cannot be"
+        if not each.link.isprintable():
+            return "blames a link whose name holds characters that cannot be printed"
+    return None
+
+
+def strange_loads(loads: Sequence[LinkLoad]) -> str | None:
+    """Why it cannot be what links carried; None if it can."""
+    for each in loads:
+        numbers = (each.carried_bytes, each.mean_share, each.peak_share or 0.0)
+        if not (
+            each.link.isprintable() and each.kind.isprintable() and all(0 <= one < MOST_CARRIED for one in numbers)
+        ):
+            return f"tells that a link carried {each.carried_bytes} bytes, which cannot be"
+    return None
 
 
 def _doubtful_computes(computes: ComputeColumns, asked: Asked) -> list[ComputeRecord]:

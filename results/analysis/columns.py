@@ -109,6 +109,19 @@ def write_csv(path: Path, kind: type, *tables: Sequence[Any], beside: Sequence[A
             file.write(part.encode())
 
 
+def write_joined(path: Path, kinds: Sequence[type], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a table whose rows are made of several records each, one of each of `kinds`; what is None has empty cells."""
+    names = [keys_of(kind) for kind in kinds]
+    with writing(path) as file:
+        file.write(_line(itertools.chain.from_iterable(names)).encode())
+        for row in rows:
+            cells = (
+                (_cell(getattr(one, name)) if one is not None else "" for name in its)
+                for one, its in zip(row, names, strict=True)
+            )
+            file.write(_line(itertools.chain.from_iterable(cells)).encode())
+
+
 def _lines(names: Sequence[str], table: Sequence[Any]) -> Iterator[str]:
     by_column = getattr(table, "by_column", None)
     if by_column is not None:

@@ -20,8 +20,10 @@ from echelonflow.records.plain_files import check_plain
 from echelonflow.records.run_record import RunRecord
 from echelonflow.records.runs import load_runs, save_runs
 from echelonflow.records.seal import broken, read_seal
+from echelonflow.records.yardsticks import NO_YARDSTICKS, Yardsticks, read_yardsticks
 from results.analysis import contradictions
-from results.analysis.asked import MOST_S, Asked, check_size, checked, named
+from results.analysis.asked import MOST_S, Asked, check_size, checked, named, strange_blame, strange_loads
+from results.analysis.counted import counted_of, only
 from results.analysis.figures import JobFigures, job_figures
 from results.analysis.limits import Limits
 from results.analysis.rows import IterationRow, RunRows, run_rows
@@ -42,6 +44,8 @@ class Context:
     """What links were found to carry; None where they never were measured."""
     explained: Mapping[str, ExplainedRun] | None = None
     """Each run simulated again with what it measured, by label; None in folders from before that was done."""
+    yardsticks: Yardsticks = NO_YARDSTICKS
+    """What every run is held against; nothing in folders from before there were any."""
     assignment: Assignment | None = None
     """What the emulator had to do; None in simulations, and where it cannot be read."""
     changed: Mapping[str, str] = field(default_factory=dict)
@@ -68,7 +72,8 @@ class Context:
 
     def predicted_figures(self, policy: str) -> Mapping[str, JobFigures]:
         """Figures of each job in the fluid run of `policy`; none where it was not predicted."""
-        return job_figures(self.predictions.get(policy, RunRows()), self.jobs)
+        rows = self.predictions.get(policy, RunRows())
+        return job_figures(only(rows, counted_of(rows.iterations, self.jobs, self.manifest.counting)), self.jobs)
 
     @property
     def policies(self) -> list[str]:
@@ -124,7 +129,8 @@ def open_folder(
         jobs=jobs,
         prediction=prediction,
         calibration=_calibration(files, wrong) if emulated else None,
-        explained=_explained(files, wrong) if emulated else None,
+        explained=_explained(files, Asked(jobs), wrong) if emulated else None,
+        yardsticks=_yardsticks(files, wrong) if manifest.trace is None else NO_YARDSTICKS,
         assignment=_assignment(files, manifest, wrong) if emulated else None,
         changed=changed,
         wrong=tuple(wrong),
@@ -191,7 +197,20 @@ def _calibration(files: RunFolder, wrong: list[str]) -> Calibration | None:
         return None
 
 
-def _explained(files: RunFolder, wrong: list[str]) -> Mapping[str, ExplainedRun] | None:
+def _yardsticks(files: RunFolder, wrong: list[str]) -> Yardsticks:
+    try:
+        found = read_yardsticks(files.yardsticks) or NO_YARDSTICKS
+    except InputError as error:
+        wrong.append(f"cannot be read: {error}")
+        return NO_YARDSTICKS
+    times_s = [each for job in found.alone_s.values() for each in job]
+    if not all(0 <= each < MOST_S for each in (*times_s, found.bound_s or 0.0)):
+        wrong.append(f"cannot be read: {files.yardsticks}: tells of times that cannot be")
+        return NO_YARDSTICKS
+    return found
+
+
+def _explained(files: RunFolder, asked: Asked, wrong: list[str]) -> Mapping[str, ExplainedRun] | None:
     try:
         budgets = read_budgets(files.budget)
     except InputError as error:
@@ -199,7 +218,11 @@ def _explained(files: RunFolder, wrong: list[str]) -> Mapping[str, ExplainedRun]
         return {}
     if budgets is None:
         return None
-    strange = [label for label, run in budgets.runs.items() if not all(0 <= s < MOST_S for s in run.times_s)]
+    strange = [
+        label
+        for label, run in budgets.runs.items()
+        if not all(0 <= s < MOST_S for s in run.times_s) or strange_blame(run.blame, asked) or strange_loads(run.links)
+    ]
     if strange:
         wrong.append(f"cannot be read: {files.budget}: tells of times that cannot be in {named(strange)}")
     return {label: run for label, run in budgets.runs.items() if label not in strange}

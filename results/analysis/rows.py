@@ -73,6 +73,8 @@ class IterationRow(IterationKey):
     """The iteration's duration in the fluid simulation of the same jobs, network and policy. From prediction.json."""
     in_force: str | None = None
     """Policies in force during the iteration, in order; empty in a run in which none was swapped in. From events.jsonl."""
+    counted: bool = True
+    """Whether it counts: it lies in the window that the experiment file asks for. Computed."""
 
 
 @dataclass(frozen=True, slots=True)

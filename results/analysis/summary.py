@@ -12,14 +12,19 @@ from typing import ClassVar
 from echelonflow.codec import convert, read_json
 from echelonflow.files import write_whole
 from echelonflow.model.dag import Job
+from echelonflow.records.blame import Blame
+from results.analysis.blamed import mean_blame
 from results.analysis.budget import JobBudget, mean
 from results.analysis.coflows import CoflowResult
 from results.analysis.columns import to_json
+from results.analysis.control_plane import ControlPlane
 from results.analysis.fidelity import Fidelity
 from results.analysis.figures import JobFigures
+from results.analysis.measures import JobMeasures, RunMeasures
 from results.analysis.paired import Comparison
 from results.analysis.planned import FaultShown
 from results.analysis.statistics import Estimate, estimate
+from results.analysis.together import TogetherResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,9 @@ class RunResult:
         "budgets",
         "parts",
         "faults",
+        "measures",
+        "together",
+        "control",
     )
 
     label: str
@@ -71,6 +79,15 @@ class RunResult:
     budgets: Mapping[str, JobBudget] = field(default_factory=dict)
     """Where its time went, by name of each job; empty where that is not known. Computed."""
 
+    measures: Mapping[str, JobMeasures] = field(default_factory=dict)
+    """More of each job, by its name: percentiles, completion, slowdown, use of its GPUs. Computed."""
+    together: RunMeasures | None = None
+    """All jobs together; null where no iteration counts. Computed."""
+    control: ControlPlane | None = None
+    """What the controller had to do; null for a simulated run. Computed."""
+    blame: Sequence[Blame] = ()
+    """What the mean iteration of each job was spent on; empty where that is not known."""
+
     @property
     def valid(self) -> bool:
         """Whether the run kept all limits, so that it counts. Computed."""
@@ -84,6 +101,7 @@ class PolicyResult:
     KEYS: ClassVar[tuple[str, ...]] = (
         "policy", "job", "asked", "runs", "valid_runs", "iteration_s", "exposed_s", "tardiness_s", "predicted",
         "iteration_difference", "exposed_difference", "speedup", "budget", "in_job_s", "in_job_share",
+        "iteration_p95_s", "completion_s", "slowdown", "gpu_share", "blame",
     )  # fmt: skip
 
     policy: str
@@ -112,6 +130,17 @@ class PolicyResult:
     """Mean time for which the job held a flow back after it was ready, over the valid runs; null where it held none. Computed."""
     in_job_share: Estimate | None = None
     """Share of its flows that the job held back, over the valid runs; null where it held none. Computed."""
+    iteration_p95_s: Estimate | None = None
+    """95th percentile of the durations of a run's iterations, over the valid runs. Computed."""
+    completion_s: Estimate | None = None
+    """Time from the start of the job to its end, over the valid runs; null where it came to none. Computed."""
+    slowdown: Estimate | None = None
+    """Mean iteration time over the same of the job alone, over the valid runs. Computed."""
+    gpu_share: Estimate | None = None
+    """Share of time in which its GPUs computed, over the valid runs. Computed."""
+    blame: tuple[Blame, ...] = ()
+    """What its mean iteration was spent on: the mean over the valid runs, or over all where none is valid; empty where not
+    known. Computed."""
 
     @property
     def iteration_difference(self) -> float | None:
@@ -144,6 +173,8 @@ class Summary:
         "comparisons",
         "runs",
         "coflows",
+        "together",
+        "window",
     )
 
     name: str
@@ -169,6 +200,10 @@ class Summary:
     have no spread. Computed."""
     set_aside: tuple[str, ...] = ()
     """Why runs do not count in whose place others were made, so that their policy lacks none. Computed."""
+    together: tuple[TogetherResult, ...] = ()
+    """One object per policy, over all jobs together; empty for a trace of Coflows. Computed."""
+    window: str | None = None
+    """Which iterations count, in words; null where all do. From the experiment file."""
 
     @property
     def valid(self) -> bool:
@@ -191,6 +226,7 @@ def policy_results(
         valid = [run for run in of_policy if run.valid]
         for job in jobs:
             figures = [run.jobs[job.name] for run in valid if job.name in run.jobs]
+            measures = [run.measures[job.name] for run in valid if job.name in run.measures]
             iteration = estimate([f.iteration_s for f in figures])
             if iteration is not None and policy == policies[0]:
                 first[job.name] = iteration.median
@@ -209,6 +245,11 @@ def policy_results(
                     in_job_s=estimate([f.in_job_s for f in figures if f.in_job_s is not None]),
                     in_job_share=estimate([f.in_job_share for f in figures if f.in_job_share is not None]),
                     budget=mean([run.budgets[job.name] for run in valid or of_policy if job.name in run.budgets]),
+                    iteration_p95_s=estimate([m.iteration_p95_s for m in measures]),
+                    completion_s=estimate([m.completion_s for m in measures if m.completion_s is not None]),
+                    slowdown=estimate([m.slowdown for m in measures if m.slowdown is not None]),
+                    gpu_share=estimate([m.gpu_share for m in measures if m.gpu_share is not None]),
+                    blame=mean_blame([run.blame for run in valid or of_policy], job.name),
                 )
             )
     return found

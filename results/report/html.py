@@ -13,15 +13,18 @@ import jinja2
 
 from echelonflow.files import write_whole
 from echelonflow.model.units import format_rate, format_size
+from echelonflow.records.blame import CAUSES
 from echelonflow.records.calibration import Calibration
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import Manifest
 from results.analysis.summary import Summary
+from results.report.blame import most_waited_for, spent_s
 from results.report.budget import unexplained_share
 from results.report.comparison import narrowing_lines
 from results.report.in_job import held_back
 from results.report.printed_column import MISSING, format_estimate, format_seconds, format_share
-from results.report.table import stretched, swapped_parts, unit_of
+from results.report.table import stretched, swapped_parts, unit_of, window_lines
+from results.report.together import bound_words, several_jobs
 
 _PICTURES = (
     (
@@ -46,6 +49,14 @@ _PICTURES = (
         (
             "Iteration time from the ideal to what was measured; to the right what was added to it, magnified. Means over the "
             "valid runs. Each run was simulated again with what it measured, one cause after the other."
+        ),
+    ),
+    (
+        "blame",
+        "What iterations were spent on",
+        (
+            "The critical path of each job, by cause, means over the valid runs: computing, what its flows would have taken alone, "
+            "waiting behind other jobs and behind its own flows, and what nobody used."
         ),
     ),
     (
@@ -100,6 +111,13 @@ def write_report(folder: RunFolder, manifest: Manifest, calibration: Calibration
         pictures=_pictures(folder.root),
         swapped=swapped_parts(summary),
         held_back=held_back(summary.results),
+        together=summary.together if several_jobs(summary) else (),
+        bound=bound_words(summary.together),
+        blamed=[result for result in summary.results if result.blame],
+        causes=CAUSES,
+        spent_s=spent_s,
+        most_waited_for=most_waited_for,
+        counted=window_lines(summary),
         stretched=None if summary.stretch == 1 else stretched(summary.stretch),
         narrowing=narrowing_lines(summary.comparisons),
         facts=_facts(manifest),

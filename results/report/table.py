@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from echelonflow.printable import printable
+from results.analysis.asked import named
 from results.analysis.coflows import FIGURES, CoflowResult
 from results.analysis.figures import JobFigures
 from results.analysis.summary import PolicyPart, PolicyResult, Summary
+from results.report.blame import blame_lines
 from results.report.budget import budget_lines
 from results.report.comparison import comparison_lines
 from results.report.in_job import in_job_lines
@@ -21,6 +23,7 @@ from results.report.printed_column import (
     timed,
     unit_for,
 )
+from results.report.together import together_lines
 
 COLUMNS: tuple[PrintedColumn[PolicyResult], ...] = (
     plain("policy", "", "Policy with its options.", lambda r: r.policy),
@@ -138,8 +141,21 @@ def attempts_lines(summary: Summary) -> list[str]:
     return lines
 
 
-def summary_table(summary: Summary) -> str:
-    """All results of an experiment in lines of text, with the verdict below them."""
+def window_lines(summary: Summary) -> list[str]:
+    """Which iterations count, and the jobs of which none does; nothing where all count."""
+    if summary.window is None:
+        return []
+    without = [
+        f"{result.job} under {result.policy}"
+        for result in summary.results
+        if result.valid_runs and result.iteration_s is None
+    ]
+    missing = f"; none of {printable(named(without))}" if without else ""
+    return [f"counted: {summary.window}{missing}"]
+
+
+def summary_table(summary: Summary, *, blame: bool = False) -> str:
+    """All results of an experiment in lines of text, with the verdict below them; with `blame`, what iterations were spent on."""
     simulated, unit = summary.backend == "fluid", unit_of(summary)
     title = f"{printable(summary.name)}{' (simulated)' if simulated else ''}:"
     if summary.coflows:
@@ -155,9 +171,13 @@ def summary_table(summary: Summary) -> str:
         lines.append(
             f"{unit.words}, {source}{note}; predicted: iteration by fluid simulation; speed-up over the first policy"
         )
+        lines += window_lines(summary)
         if summary.stretch != 1:
             lines.append(stretched(summary.stretch))
+        lines += together_lines(summary, unit)
         lines += budget_lines(summary.results, unit)
+        if blame:
+            lines += blame_lines(summary.results, unit)
         lines += in_job_lines(summary.results, unit)
         lines += comparison_lines(summary.comparisons, unit)
         swapped = swapped_parts(summary)

@@ -13,6 +13,7 @@ import numpy as np
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.dag import Compute, Job
 from echelonflow.model.network import Network
+from echelonflow.records.rates import RateLog
 from echelonflow.records.run_columns import ComputeColumns, ComputeStep, FlowColumns, FlowStep
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import decision_loops, kernels
@@ -37,21 +38,24 @@ def run(
     record: RunRecord,
     on_progress: Callable[[float], None] | None = None,
     profiles: Sequence[Job] | None = None,
+    rates: RateLog | None = None,
 ) -> None:
     """All iterations of `jobs`; what happens is written into `record`. Raises what `simulator.engine` does.
 
-    `profiles` are the jobs as they are declared, if that is not how they are.
+    `profiles` are the jobs as they are declared, if that is not how they are. In `rates` is noted how fast flows go.
     """
     asked = asked_of(jobs, network, profiles, clocks=policy.promises.reads_clock)
     tables = room.tables_of(asked.plan, np.array([job.start_s for job in jobs], np.float64))
     if asked.clocks is not None:
         tables.pace_s[t.OWN] = asked.clocks.loads.iteration_s
-    simulation = Simulation(asked, tables, network, policy)
+    simulation = Simulation(asked, tables, network, policy, rates)
     simulation.run(on_progress)
     for job, unfinished in zip(jobs, simulation.tables.unfinished.tolist(), strict=True):
         if unfinished:
             raise waits_for_ever(job.name)
     _write(asked, jobs, simulation.tables, record)
+    if rates is not None:
+        rates.end(simulation.tables.flow_records[1])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -67,8 +71,11 @@ class Planned:
 class Simulation:
     """A simulation under way in `tables`."""
 
-    def __init__(self, asked: Asked, tables: t.Tables, network: Network, policy: Policy) -> None:
+    def __init__(
+        self, asked: Asked, tables: t.Tables, network: Network, policy: Policy, rates: RateLog | None = None
+    ) -> None:
         self._asked = asked
+        self._rates = rates
         self._plan = asked.plan
         self._network = network
         self._clocks = asked.clocks
@@ -105,7 +112,7 @@ class Simulation:
             stop = loops.ROOM
             for stop in loops.events(
                 self._plan, self.tables, self._seen, self._asked.capacity_Bps, self._form, self._by_form,
-                self._tells_others, horizon_s, IDLE_DECISIONS, MOVED_SHARE,
+                self._tells_others, horizon_s, IDLE_DECISIONS, MOVED_SHARE, self._pause_decisions(),
             ):  # fmt: skip
                 now_s = float(times[t.NOW_S])
                 if on_progress is not None:
@@ -114,6 +121,9 @@ class Simulation:
                     allocation = self._decide(self._snapshot(now_s))
                     self.tables.row_floats[t.RATE_BPS, : counts[t.FLOWS]] = allocation.rates_Bps
                     times[t.EXPIRES_S] = allocation.valid_until_s
+                    self._note_rates(now_s)
+                elif stop == loops.PAUSE:
+                    self._note_rates(now_s)
                 elif stop == loops.STALLED:
                     raise no_progress(now_s, self._named.name, int(counts[t.FLOWS]))
                 elif stop == loops.OVER:
@@ -129,6 +139,16 @@ class Simulation:
             else:
                 self.tables = room.grown(self.tables)
                 self._seen = room.copied(self._seen, self._room_to_see())
+
+    def _pause_decisions(self) -> int:
+        """After how many decisions that it makes itself the compiled loop pauses."""
+        return loops.PAUSE_DECISIONS if self._rates is None or self._rates.is_full else 1
+
+    def _note_rates(self, now_s: float) -> None:
+        if self._rates is not None:
+            flows = int(self.tables.counts[t.FLOWS])
+            instance, rate_Bps = self.tables.rows[t.INSTANCE, :flows], self.tables.row_floats[t.RATE_BPS, :flows]
+            self._rates.note(now_s, instance, rate_Bps)
 
     def _look_ahead(self, in_force: InForce) -> None:
         """Have the planner find what is to decide from now on; it does so at once."""

@@ -31,12 +31,12 @@ PAUSE_DECISIONS = 4096
 @jit
 def events(
     plan: Plan, tables: Tables, seen: Seen, capacity_Bps: Floats, form: decision_loops.Asked, by_form: bool,
-    tells_others: bool, end_s: float, idle_decisions: int, moved_share: float,
+    tells_others: bool, end_s: float, idle_decisions: int, moved_share: float, pause_decisions: int,
 ) -> Iterator[int]:  # fmt: skip
     """Go on until nothing is left to happen up to `end_s`; says each time why it stops, and goes on when it is asked for the next.
 
     Decisions are made here by the `form` of a policy if it is `by_form`. Otherwise it stops for each, and wants the
-    rates of all rows in `tables`, and when the answer expires. After ROOM it has to begin anew with larger columns,
+    rates of all rows in `tables`, and when the answer expires. After every so many decisions by form it pauses. After ROOM it has to begin anew with larger columns,
     which hold the same. It stops for PACE only if it `tells_others`, and has to begin anew then. After OVER and STALLED it
     does not go on.
     """
@@ -81,7 +81,7 @@ def events(
                 is_new = False
                 if by_form:
                     _decide(plan, tables, seen, capacity_Bps, form)
-                    if counts[t.DECISIONS] % PAUSE_DECISIONS == 0:
+                    if counts[t.DECISIONS] % pause_decisions == 0:
                         yield PAUSE
                 else:
                     yield DECISION

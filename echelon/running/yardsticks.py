@@ -1,0 +1,77 @@
+"""What every run of an experiment is held against (yardsticks.json): each job alone, and a bound that no scheduler beats."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from echelon.experiment.schema import Experiment
+from echelonflow.errors import EchelonError
+from echelonflow.model.clock import least_iteration_s
+from echelonflow.model.dag import Job, Transfer
+from echelonflow.model.iterations import durations_s
+from echelonflow.records.yardsticks import BoundKind, Yardsticks
+from echelonflow.scheduling import policies
+from echelonflow.scheduling.bounds import iteration_bound
+from echelonflow.scheduling.steady import loads_of
+from results.analysis.blame import ends_by_job_s
+from simulator.fluid import simulate
+
+MOST_STEPS = 2_000_000
+"""Steps of all iterations of all jobs that are simulated alone: of more, slowdowns are not known."""
+MOST_BOUND_STEPS, MOST_BOUND_FLOWS = 1500, 400
+"""Steps of all iterations of one job, whose square is the memory that its bound takes; and flows of all jobs. In a batch
+with more, each job alone is the bound."""
+
+
+def yardsticks_of(experiment: Experiment) -> Yardsticks:
+    """The yardsticks of an experiment, as far as they can be afforded."""
+    jobs = experiment.jobs
+    alone_s: dict[str, tuple[float, ...]] = {}
+    if sum(job.iterations * len(job.dag.steps) for job in jobs) <= MOST_STEPS:
+        known: dict[tuple[object, ...], tuple[float, ...]] = {}
+        for job in jobs:  # copies of a job on other hosts of a network are not the same job: links may differ
+            key = (id(job.dag), job.placement, job.iterations, job.discipline)
+            if key not in known:
+                known[key] = _alone_s(job, experiment)
+            if known[key]:
+                alone_s[job.name] = known[key]
+    kind, bound_s = _bound(experiment, jobs)
+    return Yardsticks(alone_s=alone_s, bound_s=bound_s, bound_kind=kind)
+
+
+def _alone_s(job: Job, experiment: Experiment) -> tuple[float, ...]:
+    """How long each iteration of a job takes that has the network to itself; nothing where that cannot be simulated."""
+    with contextlib.suppress(EchelonError), contextlib.closing(policies.load("fair")) as fair:
+        alone = dataclasses.replace(job, start_s=0.0)
+        record = simulate([alone], experiment.network, fair, realism=experiment.realism)
+        ends = ends_by_job_s(record, [alone])[job.name]
+        if len(ends) == job.iterations:
+            return tuple(durations_s(ends))
+    return ()
+
+
+def _bound(experiment: Experiment, jobs: Sequence[Job]) -> tuple[BoundKind | None, float | None]:
+    """The strongest bound on the mean iteration time that holds for what counts, and that can be afforded."""
+    network, counting = experiment.network, experiment.counting
+    if experiment.faults:  # which may end a job
+        return None, None
+    if counting.warm_up is not None:
+        least_s = np.array([least_iteration_s(job, network) for job in jobs])
+        loads = dataclasses.replace(loads_of(jobs, network), iteration_s=least_s)
+        return "steady", float(np.mean(loads.together_s))
+    if not counting.is_all:
+        return None, None
+    flows = sum(job.iterations * sum(_crosses(job, each) for each in job.dag.transfers) for job in jobs)
+    largest = max(job.iterations * len(job.dag.steps) for job in jobs)
+    if largest <= MOST_BOUND_STEPS and flows <= MOST_BOUND_FLOWS:
+        return "batch", iteration_bound(jobs, network).mean_s
+    return "alone", math.fsum(least_iteration_s(job, network) for job in jobs) / len(jobs)
+
+
+def _crosses(job: Job, transfer: Transfer) -> bool:
+    return not job.is_local(transfer)
