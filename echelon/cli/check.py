@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from echelon.cli.options import Policies, Schedulers
+from echelon.cli.options import Policies, Schedulers, Settings
 from echelon.cli.saying import say
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_VALID, InputError
 from echelonflow.model.units import format_rate, format_size
@@ -21,6 +21,7 @@ def check(
     files: Annotated[list[Path], typer.Argument(help="Experiment files (YAML), as for `echelon run`.")],
     policy: Policies = None,
     scheduler: Schedulers = None,
+    settings: Settings = None,
 ) -> None:
     """Read experiments, build what they describe, and say what would be run; nothing is started.
 
@@ -28,11 +29,13 @@ def check(
     emulated too), 2: one cannot.
     """
     from echelon.experiment import schema
+    from echelon.experiment.settings import parse
 
+    placed = parse(settings or ())
     worst = EXIT_VALID
     for path in files:
         try:
-            experiment = schema.load(path, {"policies": policy} if policy else None, scheduler or ())
+            experiment = schema.load(path, {"policies": policy} if policy else None, scheduler or (), placed)
         except InputError as error:
             say(f"echelon: {error}", err=True)
             worst = EXIT_BAD_INPUT

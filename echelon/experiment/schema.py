@@ -22,6 +22,7 @@ from echelon.experiment.faults import build_fault, overlaps
 from echelon.experiment.jobs import BuiltJob, build_job
 from echelon.experiment.policy_texts import enforcers_of
 from echelon.experiment.scheduler_texts import with_schedulers
+from echelon.experiment.settings import NOTHING_SET, Settings, covers, with_settings
 from echelon.experiment.specs import EmulationSpec, ExperimentSpec, FaultSpec, JobSpec, TraceSpec
 from echelon.experiment.trace_jobs import build_trace
 from echelon.experiment.wording import Place, structure
@@ -84,15 +85,20 @@ class Experiment:
         return self.enforcers.get(policy) or policies.enforcer_of(policy)
 
 
-def load(path: Path, override: dict[str, Any] | None = None, schedulers: Sequence[str] = ()) -> Experiment:
+def load(
+    path: Path,
+    override: dict[str, Any] | None = None,
+    schedulers: Sequence[str] = (),
+    settings: Settings = NOTHING_SET,
+) -> Experiment:
     """Read and check an experiment file; `override` replaces top-level keys (from the command line).
 
-    Where an override is a mapping, only the keys in it are replaced. `schedulers` replace those of jobs, as
-    `with_schedulers` has it. Raises InputError with one line per fault.
+    Where an override is a mapping, only the keys in it are replaced. `settings` replace values by their paths, before
+    that; `schedulers` replace those of jobs, as `with_schedulers` has it. Raises InputError with one line per fault.
     """
     file = yaml_file.read(path)
-    data = dict(file.data)
-    replaced = set()
+    data, replaced = with_settings(file.data, settings)
+    data = dict(data)
     for key, value in (override or {}).items():
         if not isinstance(value, dict):
             data[key] = value
@@ -104,7 +110,7 @@ def load(path: Path, override: dict[str, Any] | None = None, schedulers: Sequenc
         data = with_schedulers(data, schedulers)
 
     def line_of(where: str) -> int | None:
-        return None if where.partition(".")[0] in replaced else file.line_of(where)
+        return None if covers(replaced, where) else file.line_of(where)
 
     return check(data, path, line_of, file.faults)
 
