@@ -70,6 +70,12 @@ def _described(experiment: Experiment) -> Iterator[str]:
     runs = len(experiment.policies) * experiment.repeats
     yield f"policies   {', '.join(experiment.policies)}"
     yield f"runs       {len(experiment.policies)} x {experiment.repeats} = {runs}"
+    swept = experiment.sweep
+    if swept is not None:
+        points, policies = swept.number_of_points(), len(swept.policies or experiment.policies)
+        seeds = len(swept.seeds or range(experiment.repeats))
+        cells = points * policies * seeds
+        yield f"sweep      {points} points x {policies} policies x {seeds} seeds = {cells} cells (`echelon sweep`)"
     if experiment.trace is not None:
         yield "emulation  no: a trace of Coflows is simulated (--backend fluid)"
         return

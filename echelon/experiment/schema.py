@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from echelon.experiment import yaml_file
+from echelon.experiment import swept, yaml_file
 from echelon.experiment.extent import Extent
 from echelon.experiment.fault_lines import LineOf, collect, no_line, refusal
 from echelon.experiment.faults import build_fault, overlaps
@@ -24,6 +24,7 @@ from echelon.experiment.policy_texts import enforcers_of
 from echelon.experiment.scheduler_texts import with_schedulers
 from echelon.experiment.settings import NOTHING_SET, Settings, covers, with_settings
 from echelon.experiment.specs import EmulationSpec, ExperimentSpec, FaultSpec, JobSpec, TraceSpec
+from echelon.experiment.swept import Swept
 from echelon.experiment.trace_jobs import build_trace
 from echelon.experiment.wording import Place, structure
 from echelonflow.bounds import BeyondBoundsError
@@ -76,6 +77,9 @@ class Experiment:
     """The policy that others are compared with; None for the first."""
     enforcers: Mapping[str, str] = field(default_factory=dict)
     """Policy to what enforces it by its own account. Asked once: a user's file takes a process to ask."""
+
+    sweep: Swept | None = None
+    """What `echelon sweep` varies in it; everything else takes the experiment as it stands."""
 
     def enforcer_of(self, policy: str) -> str:
         """The enforcer for a policy: the experiment's, or with `auto` the policy's own."""
@@ -134,13 +138,15 @@ def check(data: dict[str, Any], path: Path, line_of: LineOf = no_line, known: Se
     collect(faults, "emulation.progress_interval", lambda: _progress_interval_s(spec.emulation.progress_interval))
     realism = collect(faults, "fluid", spec.fluid.realism)
     planned = _planned_faults(spec, network, made.jobs, faults)
+    sweep = spec.sweep
+    asked = None if sweep is None else collect(faults, "sweep", lambda: swept.of_file(sweep.model_dump()))
     if faults or network is None or limits is None or realism is None:
         raise refusal(path, faults, line_of)
     return Experiment(
         spec.name, spec.title or spec.name, path, network, tuple(made.jobs), tuple(spec.policies), spec.repeats,
         spec.seed, spec.emulation, limits, unit_s, tuple(made.notes), data,
         trace=made.traces[0] if made.traces else None, realism=realism, faults=planned, stretch=spec.stretch, against=spec.against,
-        enforcers=enforcers,
+        enforcers=enforcers, sweep=asked,
     )  # fmt: skip
 
 

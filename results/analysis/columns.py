@@ -87,7 +87,7 @@ class ByColumn:
         for cells in self.kinds:
             for place, name in fixed:
                 row[place] = cell if (cell := _cell(cells.get(name))) == "" else str(cell).replace("%", "%%")
-            templates.append(_line(row))
+            templates.append(csv_line(row))
         for kind, *values in zip(self.kind.tolist(), *columns, strict=True):
             yield templates[kind] % tuple(values)
 
@@ -98,7 +98,7 @@ def write_csv(path: Path, kind: type, *tables: Sequence[Any]) -> None:
     They are written as they are made, so that a long table is never in memory as text.
     """
     names = keys_of(kind)
-    lines = itertools.chain([_line(names)], *(_lines(names, table) for table in tables))
+    lines = itertools.chain([csv_line(names)], *(_lines(names, table) for table in tables))
     with writing(path) as file:
         while part := "".join(itertools.islice(lines, _LINES_AT_ONCE)):
             file.write(part.encode())
@@ -108,10 +108,10 @@ def _lines(names: Sequence[str], table: Sequence[Any]) -> Iterator[str]:
     by_column = getattr(table, "by_column", None)
     if by_column is not None:
         return iter(by_column().lines(names))
-    return (_line([_cell(getattr(row, name)) for name in names]) for row in table)
+    return (csv_line([_cell(getattr(row, name)) for name in names]) for row in table)
 
 
-def _line(cells: Iterable[Any]) -> str:
+def csv_line(cells: Iterable[Any]) -> str:
     """Cells as CSV has them (RFC 4180): in quotes where they would break the line or the column."""
     texts = map(str, cells)
     return ",".join(['"' + text.replace('"', '""') + '"' if _BREAKS.search(text) else text for text in texts]) + "\n"
