@@ -75,7 +75,7 @@ def connected(address: str, sweep: Sweep) -> Iterator[Any]:
         ) from None
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is said in our words
     try:
-        client = Client(address, timeout=_CONNECT_S, set_as_default=False, name="echelon-sweep")
+        client: Any = Client(address, timeout=_CONNECT_S, set_as_default=False, name="echelon-sweep")
     except (OSError, ValueError, ImportError) as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise InputError(

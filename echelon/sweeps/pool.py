@@ -143,7 +143,8 @@ class Pool:
         """Put another worker in the place of one that has died; what that one had kept, and cells that failed by it."""
         worker.process.join()
         worker.pipe.close()
-        ended, again = [], []
+        ended: list[Cell] = []
+        again: list[Wanted] = []
         for wanted in worker.waiting:
             kept = read_cell(self._cells / wanted.name)
             if kept is not None and not (kept.failed and again):

@@ -89,7 +89,10 @@ def cell_table(record: SweepRecord, found: Mapping[str, Cell]) -> CellTable:
     paths = list(dict.fromkeys(path for point in record.points for path in point))
     numbers = {path: _measured([point.get(path) for point in record.points]) for path in paths}
     key, figures, end = keys_of(CellKey), keys_of(JobFigures), keys_of(CellEnd)
-    swept = [name for path in paths for name in (path, *([path + numbers[path][0]] if numbers[path] else []))]
+    swept = []
+    for path in paths:
+        known = numbers[path]
+        swept += [path] if known is None else [path, path + known[0]]
     columns: dict[str, list[Any]] = {name: [] for name in (*key, *swept, *figures, *end)}
     for planned in record.cells:
         cell = found.get(planned.name)
@@ -98,7 +101,8 @@ def cell_table(record: SweepRecord, found: Mapping[str, Cell]) -> CellTable:
         of_point: dict[str, Any] = {}
         for path in paths:
             of_point[path] = _plain(record.points[planned.point].get(path))
-            if (known := numbers[path]) is not None:
+            known = numbers[path]
+            if known is not None:
                 of_point[path + known[0]] = known[1][planned.point]
         for job, values in (cell.jobs or {"": {}}).items():
             row = {
