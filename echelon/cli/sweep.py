@@ -91,7 +91,13 @@ def sweep(
 
     Exit codes: 0 all cells count, 1 one failed, 3 one is invalid, 130 interrupted.
     """
-    options: dict[str, Any] = {"--over": over, "--policy": policy, "--scheduler": scheduler, "--set": settings, "--repeat": repeat}
+    options: dict[str, Any] = {
+        "--over": over,
+        "--policy": policy,
+        "--scheduler": scheduler,
+        "--set": settings,
+        "--repeat": repeat,
+    }
     options |= {"--seed": seed, "--against": against, "--out": out, "FILE": file}
     _check_arguments(file, resume, options, backend, workers, cluster)
     folder = resume or out

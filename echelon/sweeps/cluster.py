@@ -8,6 +8,7 @@ files that it names and the code. The main process keeps all cells, so that one 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import io
 import logging
@@ -108,7 +109,7 @@ def _check_workers(client: Any, address: str, sweep: Sweep) -> None:
             )
     try:
         own = Names(sweep).code
-        for worker, code in client.run(_code, pickle.dumps(sweep)).items():
+        for worker, code in client.run(_code, _sent(sweep)).items():
             if code != own:
                 raise InputError(_other_code(f"{address}: the worker {worker}"))
     except (ImportError, AttributeError) as error:
@@ -152,7 +153,7 @@ class _Tasks:
     def __init__(self, client: Any, sweep: Sweep, cells: Path, report: Report) -> None:
         self._client = client
         self._sweep = sweep
-        self._sent = pickle.dumps(sweep)
+        self._sent = _sent(sweep)
         self._cells = cells
         self._report = report
         self._cell_s: float | None = None
@@ -169,7 +170,7 @@ class _Tasks:
                 while todo and len(running) < _TASKS_AHEAD * max(self._threads(), 1):
                     batch = [todo.popleft() for _ in range(min(self._batch(len(todo)), len(todo)))]
                     running[self._submitted(batch)] = batch
-                with contextlib.suppress(TimeoutError):
+                with contextlib.suppress(TimeoutError), self._client.as_current():
                     wait(list(running), timeout=_LOOK_S, return_when="FIRST_COMPLETED")
                 ended: list[Cell] = []
                 for future in [future for future in running if future.status != "pending"]:
@@ -251,6 +252,11 @@ class _Tasks:
         if alone and not self._told_alone:
             self._report(Warned("no worker is left on the cluster; the sweep goes on when one comes"))
         self._told_alone = alone
+
+
+def _sent(sweep: Sweep) -> bytes:
+    """The sweep as it goes to workers, which have working folders of their own."""
+    return pickle.dumps(dataclasses.replace(sweep, path=sweep.path.absolute()))
 
 
 def _made(sent: bytes, batch: list[Wanted]) -> Made:
