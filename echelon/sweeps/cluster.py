@@ -10,13 +10,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import io
 import logging
 import math
 import pickle
 import socket
-import tarfile
 import tempfile
+import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
@@ -53,8 +52,9 @@ _NEEDED = (
 )
 _INSTALL = "scripts/setup.sh --fluid --sweep there, or pip install '.[sweep]'"
 
-Made = list[tuple[Cell, bytes]]
-"""Cells of a task, each with its run folder as an archive (empty for simulated ones)."""
+Packed = dict[str, bytes]
+Made = list[tuple[Cell, Packed]]
+"""Cells of a task, each with the files of its run folder (none of simulated ones)."""
 
 
 class OtherCodeError(Exception):
@@ -192,8 +192,8 @@ class _Tasks:
 
         if future.status == "finished":
             made: Made = future.result()
-            for cell, archive in made:
-                keep_cell(self._cells, cell, functools.partial(_unpack, archive) if archive else None)
+            for cell, packed in made:
+                keep_cell(self._cells, cell, functools.partial(_unpack, packed) if packed else None)
             self._learn([cell for cell, _ in made])
             return [cell for cell, _ in made]
         if future.status != "error":  # it was lost, as where the scheduler was started anew
@@ -266,7 +266,7 @@ def _made(sent: bytes, batch: list[Wanted]) -> Made:
         if names.of(wanted.settings, wanted.policy, wanted.seed) != wanted.name:
             raise OtherCodeError(f"worker on {socket.gethostname()}")
     if sweep.backend == "fluid":
-        return [(computer.compute(wanted), b"") for wanted in batch]
+        return [(computer.compute(wanted), {}) for wanted in batch]
     return [_emulated(sweep, wanted) for wanted in batch]
 
 
@@ -282,7 +282,7 @@ def _code(sent: bytes) -> str:
     return _known(sent)[1].code
 
 
-def _emulated(sweep: Sweep, wanted: Wanted) -> tuple[Cell, bytes]:
+def _emulated(sweep: Sweep, wanted: Wanted) -> tuple[Cell, Packed]:
     from echelon.sweeps.on_packets import emulated
 
     with tempfile.TemporaryDirectory(prefix="echelon-cell-") as folder:
@@ -291,16 +291,21 @@ def _emulated(sweep: Sweep, wanted: Wanted) -> tuple[Cell, bytes]:
         return cell, _packed(root)
 
 
-def _packed(root: Path) -> bytes:
-    """A run folder as an archive; empty where there is none."""
-    if not root.is_dir():
-        return b""
-    found = io.BytesIO()
-    with tarfile.open(fileobj=found, mode="w:gz") as archive:
-        archive.add(root, arcname=RUN)
-    return found.getvalue()
+def _packed(root: Path) -> Packed:
+    """The files of a run folder by their places in it, compressed; none where there is no folder."""
+    return {
+        path.relative_to(root).as_posix(): zlib.compress(path.read_bytes(), 1)
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and not path.is_symlink()
+    }
 
 
-def _unpack(archive: bytes, place: Path) -> None:
-    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as packed:
-        packed.extractall(place, filter="data")
+def _unpack(packed: Packed, place: Path) -> None:
+    """Put them into the run folder of the cell whose folder is `place`."""
+    root = (place / RUN).resolve()
+    for name, content in packed.items():
+        path = (root / name).resolve()
+        if not path.is_relative_to(root):
+            raise RunError(f"--cluster: a worker sent a file for {name!r}, which is outside of the cell's folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(zlib.decompress(content))

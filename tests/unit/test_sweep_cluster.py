@@ -11,8 +11,7 @@ from echelon.benchmarks._dask_cluster import dask_cluster
 from echelon.sweeps import carrying, cluster, plan
 from echelon.sweeps.cluster import OtherCodeError, connected, on_cluster
 from echelon.sweeps.fluid import Wanted
-from echelonflow.errors import InputError
-from echelonflow.records.cells import read_cell
+from echelonflow.errors import InputError, RunError
 from tests.unit.sweep_cases import stamps, sweep_of, table, written
 
 pytest.importorskip("distributed")
@@ -158,5 +157,6 @@ def test_a_run_folder_comes_back_whole(tmp_path):
     (root / "raw" / "a.txt").write_text("all of it")
     cluster._unpack(cluster._packed(root), tmp_path / "kept")
     assert (tmp_path / "kept" / "run" / "raw" / "a.txt").read_text() == "all of it"
-    assert cluster._packed(tmp_path / "nowhere") == b""
-    assert read_cell(tmp_path / "kept") is None
+    assert cluster._packed(tmp_path / "nowhere") == {}
+    with pytest.raises(RunError, match="outside of the cell's folder"):
+        cluster._unpack({"../../evil": b""}, tmp_path / "kept")
