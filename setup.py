@@ -14,6 +14,7 @@ EXTRAS = {
     "os-ken": ["os-ken>=4.2,<5", "eventlet>=0.36"],
     "profile": ["torch>=2.2", "transformers>=4.48"],
     "tune": ["scikit-learn>=1.4", "optuna>=4"],
+    "sweep": ["pyarrow>=15", "distributed>=2024.5"],
     "fast": ['numba>=0.60; python_version < "3.14"'],
     "dev": [
         "pytest>=8",

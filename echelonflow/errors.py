@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Made = TypeVar("Made")
 
@@ -20,6 +23,13 @@ class EchelonError(Exception):
     """Base of every error that this project raises on purpose; its text is meant for the user."""
 
     exit_code = EXIT_FAILED
+
+    @classmethod
+    def told(cls, words: str) -> Self:
+        """The same error by its words alone, as where another process had it."""
+        found = cls.__new__(cls)
+        Exception.__init__(found, words)
+        return found
 
 
 class InputError(EchelonError):

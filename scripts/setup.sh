@@ -7,6 +7,7 @@
 #   scripts/setup.sh --dev        also what test.sh needs: pytest, ruff, mypy, numba, scikit-learn, ...
 #   scripts/setup.sh --profile    also PyTorch and transformers, for `echelon profile`
 #   scripts/setup.sh --tune       also scikit-learn and optuna, for `echelon tune`
+#   scripts/setup.sh --sweep      also pyarrow and dask.distributed, for the Parquet tables of `echelon sweep` and its --cluster
 #   scripts/setup.sh --no-system  skip distribution packages (where you install them by your own means)
 #
 # Python packages are the releases in scripts/lock/, and files of other contents are refused (scripts/lock.sh).
@@ -19,11 +20,12 @@ emulation="emulation os-ken" more="" with_system=yes
 for argument in "$@"; do
     case "$argument" in
         --fluid) emulation="" with_system=no ;;
-        --dev) more="$more dev fast tune" ;;
+        --dev) more="$more dev fast tune sweep" ;;
         --profile) more="$more profile" ;;
         --tune) more="$more tune" ;;
+        --sweep) more="$more sweep" ;;
         --no-system) with_system=no ;;
-        -h | --help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        -h | --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
         *) echo "setup.sh: unknown option '$argument'; see --help" >&2; exit 2 ;;
     esac
 done

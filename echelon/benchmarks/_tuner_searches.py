@@ -10,8 +10,8 @@ import msgspec
 
 from echelon import tuning
 from echelon.benchmarks._tuner_regret import Curve, Regrets, Surface, regrets
-from echelon.study.store import code_digest
 from echelonflow.codec import Document
+from echelonflow.digests import code_digest
 
 SAMPLES = 15
 

@@ -20,11 +20,11 @@ import simulator
 from echelon.benchmarks import Say
 from echelon.benchmarks._tuner_regret import Surface, places
 from echelon.experiment.jobs import find_profile
-from echelon.study.store import code_digest
 from echelon.tuning.space import Point, Space
 from echelon.tuning.trials import with_options
 from echelon.tuning.tunable import common_space
 from echelonflow.codec import Document
+from echelonflow.digests import code_digest
 from echelonflow.errors import InputError
 from echelonflow.model.units import payload_rate_Bps
 from simulator.alone import simulate_alone

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from echelon.cli.options import Policies, Schedulers
+from echelon.cli.options import Policies, Schedulers, Settings
 from echelon.cli.saying import say
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_VALID, InputError
 from echelonflow.model.units import format_rate, format_size
@@ -24,6 +24,7 @@ def check(
     files: Annotated[list[Path], typer.Argument(help="Experiment files (YAML), as for `echelon run`.")],
     policy: Policies = None,
     scheduler: Schedulers = None,
+    settings: Settings = None,
 ) -> None:
     """Read experiments, build what they describe, and say what would be run; nothing is started.
 
@@ -31,11 +32,13 @@ def check(
     emulated too), 2: one cannot.
     """
     from echelon.experiment import schema
+    from echelon.experiment.settings import parse
 
+    placed = parse(settings or ())
     worst = EXIT_VALID
     for path in files:
         try:
-            experiment = schema.load(path, {"policies": policy} if policy else None, scheduler or ())
+            experiment = schema.load(path, {"policies": policy} if policy else None, scheduler or (), placed)
         except InputError as error:
             say(f"echelon: {error}", err=True)
             worst = EXIT_BAD_INPUT
@@ -74,6 +77,12 @@ def _described(experiment: Experiment) -> Iterator[str]:
     runs = len(experiment.policies) * experiment.repeats
     yield f"policies   {', '.join(experiment.policies)}"
     yield f"runs       {len(experiment.policies)} x {experiment.repeats} = {runs}"
+    swept = experiment.sweep
+    if swept is not None:
+        points, policies = swept.number_of_points(), len(swept.policies or experiment.policies)
+        seeds = len(swept.seeds or range(experiment.repeats))
+        cells = points * policies * seeds
+        yield f"sweep      {points} points x {policies} policies x {seeds} seeds = {cells} cells (`echelon sweep`)"
     if experiment.trace is not None:
         yield "emulation  no: a trace of Coflows is simulated (--backend fluid)"
         return

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from echelon.cli import bound, check, controller, convert, machine, replay, run, tune
+from echelon.cli import bound, check, compare, controller, convert, machine, replay, run, sweep, tune
 from echelon.cli.options import DrawnPictures
 from echelon.cli.saying import say
 from echelon.cli.usage import usage_fault
@@ -61,6 +61,8 @@ def main_options(
 
 run.register(app)
 check.register(app)
+sweep.register(app)
+compare.register(app)
 tune.register(app)
 machine.register(app)
 controller.register(app)

@@ -29,3 +29,12 @@ Policies = Annotated[
         "SECURITY.md. Repeatable; replaces the file's."
     ),
 ]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Any value of the file by its path, e.g. network.rate='40 Mbit/s' or jobs.0.iterations=5; jobs by number or by "
+        "name. Values are YAML. Repeatable; named options such as --policy come after it.",
+    ),
+]

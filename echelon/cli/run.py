@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from echelon.cli import interrupts
-from echelon.cli.options import DrawnPictures, Policies, Schedulers
+from echelon.cli.options import DrawnPictures, Policies, Schedulers, Settings
 from echelon.cli.saying import say
 from echelon.running import ownership, place
 from echelonflow.errors import (
@@ -38,6 +38,7 @@ def run(
     ] = None,
     policy: Policies = None,
     scheduler: Schedulers = None,
+    settings: Settings = None,
     repeat: Annotated[int | None, typer.Option(min=1, help="Runs of each policy; replaces the file's.")] = None,
     attempts: Annotated[
         int | None,
@@ -111,6 +112,7 @@ def run(
     Ctrl-C (SIGTERM, SIGHUP) ends the run under way: what was finished is kept and analysed, and --resume goes on.
     """
     from echelon.experiment import schema
+    from echelon.experiment.settings import parse
 
     emulation = {k: v for k, v in (("datapath", datapath), ("framework", framework)) if v is not None} or None
     override = {
@@ -123,14 +125,16 @@ def run(
     }
     changes = {k: v for k, v in override.items() if v is not None}
     files = files or []
-    _check_arguments(files, out, resume, backend, {**changes, **({"scheduler": scheduler} if scheduler else {})})
+    others = {"scheduler": scheduler, "set": settings}
+    _check_arguments(files, out, resume, backend, {**changes, **{k: v for k, v in others.items() if v}})
+    placed = parse(settings or ())
     effort = _Effort(attempts, _patience_s(patience), pictures)
     if backend == "fluid" and (attempts, patience) != (None, None):
         raise InputError("--attempts and --patience are for emulations: simulated runs are exact; leave them away")
     if backend == "fluid":
         ownership.stop_being_root(out or place.RUNS)
     with interrupts.in_order():
-        experiments = [schema.load(path, changes, scheduler or ()) for path in files]
+        experiments = [schema.load(path, changes, scheduler or (), placed) for path in files]
         if resume is not None:
             raise typer.Exit(_resume(resume, experiments, effort, verbose=verbose, as_json=as_json))
         codes = []

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from controller.enforcers import load as load_enforcer
-from echelon.experiment import yaml_file
+from echelon.experiment import swept, yaml_file
 from echelon.experiment.extent import Extent
 from echelon.experiment.fault_lines import LineOf, collect, no_line, refusal
 from echelon.experiment.faults import build_fault, overlaps
@@ -26,7 +26,9 @@ from echelon.experiment.placing import Placing
 from echelon.experiment.placing import check as check_placement
 from echelon.experiment.policy_texts import enforcers_of
 from echelon.experiment.scheduler_texts import with_schedulers
+from echelon.experiment.settings import NOTHING_SET, Settings, covers, with_settings
 from echelon.experiment.specs import EmulationSpec, ExperimentSpec, FaultSpec, JobSpec, TraceSpec
+from echelon.experiment.swept import Swept
 from echelon.experiment.trace_jobs import build_trace
 from echelon.experiment.window import counting_of
 from echelon.experiment.wording import Place, structure
@@ -82,6 +84,9 @@ class Experiment:
     enforcers: Mapping[str, str] = field(default_factory=dict)
     """Policy to what enforces it by its own account. Asked once: a user's file takes a process to ask."""
 
+    sweep: Swept | None = None
+    """What `echelon sweep` varies in it; everything else takes the experiment as it stands."""
+
     def enforcer_of(self, policy: str) -> str:
         """The enforcer for a policy: the experiment's, or with `auto` the policy's own."""
         chosen = self.emulation.enforcer
@@ -90,15 +95,20 @@ class Experiment:
         return self.enforcers.get(policy) or policies.enforcer_of(policy)
 
 
-def load(path: Path, override: dict[str, Any] | None = None, schedulers: Sequence[str] = ()) -> Experiment:
+def load(
+    path: Path,
+    override: dict[str, Any] | None = None,
+    schedulers: Sequence[str] = (),
+    settings: Settings = NOTHING_SET,
+) -> Experiment:
     """Read and check an experiment file; `override` replaces top-level keys (from the command line).
 
-    Where an override is a mapping, only the keys in it are replaced. `schedulers` replace those of jobs, as
-    `with_schedulers` has it. Raises InputError with one line per fault.
+    Where an override is a mapping, only the keys in it are replaced. `settings` replace values by their paths, before
+    that; `schedulers` replace those of jobs, as `with_schedulers` has it. Raises InputError with one line per fault.
     """
     file = yaml_file.read(path)
-    data = dict(file.data)
-    replaced = set()
+    data, replaced = with_settings(file.data, settings)
+    data = dict(data)
     for key, value in (override or {}).items():
         if not isinstance(value, dict):
             data[key] = value
@@ -110,7 +120,7 @@ def load(path: Path, override: dict[str, Any] | None = None, schedulers: Sequenc
         data = with_schedulers(data, schedulers)
 
     def line_of(where: str) -> int | None:
-        return None if where.partition(".")[0] in replaced else file.line_of(where)
+        return None if covers(replaced, where) else file.line_of(where)
 
     return check(data, path, line_of, file.faults)
 
@@ -139,13 +149,15 @@ def check(data: dict[str, Any], path: Path, line_of: LineOf = no_line, known: Se
     realism = collect(faults, "fluid", spec.fluid.realism)
     planned = _planned_faults(spec, network, made.jobs, faults)
     counting = _counting(spec, made, faults)
+    sweep = spec.sweep
+    asked = None if sweep is None else collect(faults, "sweep", lambda: swept.of_file(sweep.model_dump()))
     if faults or network is None or limits is None or realism is None or counting is None:
         raise refusal(path, faults, line_of)
     return Experiment(
         spec.name, spec.title or spec.name, path, network, tuple(made.jobs), tuple(spec.policies), spec.repeats,
         spec.seed, spec.emulation, limits, unit_s, tuple(made.notes), data,
         trace=made.traces[0] if made.traces else None, realism=realism, faults=planned, stretch=spec.stretch, against=spec.against,
-        enforcers=enforcers, counting=counting,
+        enforcers=enforcers, counting=counting, sweep=asked,
     )  # fmt: skip
 
 

@@ -45,6 +45,9 @@ FileName = Annotated[str, Field(description="the name of a file", examples=["job
 HostName = Annotated[str, Field(description="the name of a host or switch", examples=["h1"])]
 PolicyText = Annotated[str, Field(description="a policy, its options in brackets", examples=["coflow(grouping=group)"])]
 RateText = Annotated[str, Field(description="a rate", examples=["10 Mbit/s"])]
+PointSpec = Annotated[
+    dict[str, Any], Field(description="a mapping of paths to values", examples=[{"network.rate": "10 Mbit/s"}])
+]
 Limit = Annotated[float, Field(ge=0, allow_inf_nan=False, description="a finite number of at least 0", examples=[0.05])]
 NAME = "a name of letters, digits, '_', '.' and '-'" + f", {MOST_NAME} at most"
 _NAME = {"pattern": r"^[A-Za-z0-9_.-]+$", "max_length": MOST_NAME}
@@ -204,6 +207,17 @@ class FaultSpec(_Spec):
     """Of messages that are lost, such as "20 %"."""
 
 
+class SweepSpec(_Spec):
+    """What `echelon sweep` varies: every combination of `over`, for each of `points` where there are any."""
+
+    over: dict[str, Any] = said(
+        "a mapping of paths to lists of values", {"network.rate": ["10 Mbit/s", "20 Mbit/s"]}, default_factory=dict
+    )
+    points: list[PointSpec] = said(
+        "a list of points, each a mapping of paths to values", [{"network.rate": "10 Mbit/s"}], default_factory=list
+    )
+
+
 class ExperimentSpec(_Spec):
     """One experiment file as written."""
 
@@ -234,4 +248,7 @@ class ExperimentSpec(_Spec):
         [{"fault": "crash", "at": "2 s", "host": "h1"}],
         default_factory=list,
         max_length=MOST_FAULTS,
+    )
+    sweep: SweepSpec | None = said(
+        "a mapping of what `echelon sweep` varies", {"over": {"network.rate": ["10 Mbit/s", "20 Mbit/s"]}}, None
     )

@@ -110,6 +110,23 @@ def read(path: Path) -> YamlFile:
     return YamlFile(path, data, tuple(maker.faults), root)
 
 
+def value_of(text: str, said: str) -> Any:
+    """The value that a piece of YAML stands for, such as "40 Mbit/s", 5 or [h1, h2]; InputError, beginning with `said`."""
+    if not text.strip():
+        raise InputError(f"{said}: has no value; write null where nothing is meant")
+    if len(text) > MOST_BYTES:
+        raise InputError(f"{said}: is longer than {MOST_BYTES // 1024} KiB, which no value is")
+    root = _composed(said, text)
+    maker = _Maker()
+    try:
+        value = None if root is None else maker.value(root, "", 0)
+    except _TooMuchError as error:
+        raise InputError(f"{said}: {error}") from None
+    if maker.faults:
+        raise InputError(f"{said}: {maker.faults[0].removeprefix('file: ')}")
+    return value
+
+
 def _content(path: Path) -> bytes:
     try:
         kind = path.stat().st_mode
@@ -134,7 +151,7 @@ def _near(path: Path) -> str:
     return did_you_mean(path.name, beside)
 
 
-def _composed(path: Path, text: str) -> Node | None:
+def _composed(path: Path | str, text: str) -> Node | None:
     """The tree of nodes in `text`, aliases being the same node again."""
     try:
         return YAML(typ="safe", pure=True).compose(text)  # type: ignore[no-any-return]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from echelon.study.flow_orders import FlowOrder
 from echelon.study.section import Schedule, Scores
 from echelonflow.errors import InputError
-from results.analysis.statistics import estimate
+from results.analysis import statistics
 
 Ratio = tuple[float, float, float]
 TIE = 0.005
@@ -26,31 +25,19 @@ def ratio(cases: Sequence[Scores], name: str, basis: str, place: int = 0) -> Rat
     `place` is that of the score: 0 iteration time, 1 exposed communication, 2 tardiness. Raises InputError for fewer
     than two cases.
     """
-    found = estimate([math.log(case[name][place] / case[basis][place]) for case in cases])
+    found = statistics.ratio_of(_ratios(cases, name, basis, place))
     if found is None or found.low is None or found.high is None:
         raise InputError("an interval takes two cases at least")
-    return math.exp((found.low + found.high) / 2), math.exp(found.low), math.exp(found.high)
+    return found.mean, found.low, found.high
 
 
 def p_value(cases: Sequence[Scores], name: str, basis: str, place: int = 0) -> float:
-    """How likely logarithms of ratios lie so far from 0 by chance alone: Student's t, both sides; 1 where all are 0."""
-    from scipy.special import stdtr  # where it is needed: loading it takes a quarter of a second
-
-    logs = [math.log(case[name][place] / case[basis][place]) for case in cases]
-    spread = statistics.stdev(logs)
-    if spread == 0:
-        return 1.0 if not any(logs) else 0.0
-    return 2 * float(stdtr(len(logs) - 1, -abs(statistics.fmean(logs)) * math.sqrt(len(logs)) / spread))
+    """How likely logarithms of ratios lie so far from 0 by chance alone (`results.analysis.statistics`)."""
+    return statistics.p_value([math.log(one) for one in _ratios(cases, name, basis, place)])
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """The same, corrected for their number: below 0.05 is below it for all together (Holm, Scand. J. Statist. 6, 1979)."""
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    found, least = [0.0] * len(p_values), 0.0
-    for passed, place in enumerate(order):
-        least = max(least, min((len(p_values) - passed) * p_values[place], 1.0))
-        found[place] = least
-    return found
+def _ratios(cases: Sequence[Scores], name: str, basis: str, place: int) -> list[float]:
+    return [case[name][place] / case[basis][place] for case in cases]
 
 
 def text(found: Ratio) -> str:

@@ -14,6 +14,7 @@ from echelon.study.section import Schedule, Scores
 from echelon.study.steady_cases import ALONE, BOUND, CLOCK, CLOCK_ALONE, CLOCK_OWN, LOOKAHEAD, LOOKAHEAD_PARTS
 from echelonflow.model.arrays import Floats
 from echelonflow.tables import markdown_table
+from results.analysis.statistics import holm
 from results.pictures import study_plots
 
 Cases = Mapping[str, Sequence[Scores]]
@@ -147,7 +148,7 @@ def _starved(cases: Sequence[Scores], name: str) -> int:
 def _roster(mixed: Sequence[Scores], cases: Sequence[Scores], pictures: Path) -> str:
     """All policies on mixed jobs, the best first."""
     names = sorted(compare.names(mixed), key=lambda n: compare.ratio(mixed, n, FAIR)[0])
-    p_values = compare.holm([compare.p_value(mixed, name, FAIR) for name in names])
+    p_values = holm([compare.p_value(mixed, name, FAIR) for name in names])
     rows = [
         (
             f"`{name}`",
@@ -187,7 +188,7 @@ def _patterns(by_pattern: Mapping[str, Sequence[Scores]]) -> str:
     """Two jobs of a pattern: against Coflow properly grouped, corrected for the number of comparisons."""
     names = (FAIR, LITERAL, default_form(), "coflow(grouping=collective,order=job)", CLOCK)
     pairs = [(pattern, name) for pattern in by_pattern for name in names]
-    p_values = compare.holm([compare.p_value(by_pattern[pattern], name, COLLECTIVE) for pattern, name in pairs])
+    p_values = holm([compare.p_value(by_pattern[pattern], name, COLLECTIVE) for pattern, name in pairs])
     sure = {pair for pair, p_value in zip(pairs, p_values, strict=True) if p_value < SURE}
     rows = []
     for pattern, found in by_pattern.items():

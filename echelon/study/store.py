@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import time
@@ -11,13 +10,13 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar
 
 import echelonflow
 import simulator
 from echelon import cases
 from echelon.study.section import Scores, Section
+from echelonflow.digests import code_digest
 from echelonflow.errors import InputError
 
 Say = Callable[[str], None]
@@ -51,14 +50,9 @@ class Measured:
         return Measured(**{**data, "scores": {**data["scores"], **orders}})
 
 
-def code_digest(packages: Sequence[ModuleType] = (echelonflow, simulator, cases)) -> str:
-    """Changes with every edit of these packages: by default of policies, simulator or random cases."""
-    found = hashlib.sha256()
-    for package in packages:
-        assert package.__file__ is not None
-        for path in sorted(Path(package.__file__).parent.rglob("*.py")):
-            found.update(path.name.encode() + path.read_bytes())
-    return found.hexdigest()[:12]
+def measuring_code() -> str:
+    """Digest of policies, simulator and random cases: what a case measured with other code does not go with."""
+    return code_digest((echelonflow, simulator, cases))
 
 
 def load(path: Path) -> dict[tuple[str, int], Measured]:
@@ -83,7 +77,7 @@ def collect(
     All sections advance together, `workers` cases at a time. Those measured by other code are measured again
     unless `keep`.
     """
-    digest, known = code_digest(), load(path)
+    digest, known = measuring_code(), load(path)
     wanted = [
         (section, number)
         for section, number in _in_turns(sections)

@@ -87,7 +87,7 @@ class ByColumn:
         for cells in self.kinds:
             for place, name in fixed:
                 row[place] = cell if (cell := _cell(cells.get(name))) == "" else str(cell).replace("%", "%%")
-            templates.append(_line(row))
+            templates.append(csv_line(row))
         for kind, *values in zip(self.kind.tolist(), *columns, strict=True):
             yield templates[kind] % tuple(values)
 
@@ -103,7 +103,7 @@ def write_csv(path: Path, kind: type, *tables: Sequence[Any], beside: Sequence[A
         tables
     )
     found = (_ended(_lines(names, table), end) for table, end in zip(tables, ends, strict=True))
-    lines = itertools.chain([_line([*names, *more])], *found)
+    lines = itertools.chain([csv_line([*names, *more])], *found)
     with writing(path) as file:
         while part := "".join(itertools.islice(lines, _LINES_AT_ONCE)):
             file.write(part.encode())
@@ -113,27 +113,27 @@ def write_joined(path: Path, kinds: Sequence[type], rows: Iterable[Sequence[Any]
     """Write a table whose rows are made of several records each, one of each of `kinds`; what is None has empty cells."""
     names = [keys_of(kind) for kind in kinds]
     with writing(path) as file:
-        file.write(_line(itertools.chain.from_iterable(names)).encode())
+        file.write(csv_line(itertools.chain.from_iterable(names)).encode())
         for row in rows:
             cells = (
                 (_cell(getattr(one, name)) if one is not None else "" for name in its)
                 for one, its in zip(row, names, strict=True)
             )
-            file.write(_line(itertools.chain.from_iterable(cells)).encode())
+            file.write(csv_line(itertools.chain.from_iterable(cells)).encode())
 
 
 def _lines(names: Sequence[str], table: Sequence[Any]) -> Iterator[str]:
     by_column = getattr(table, "by_column", None)
     if by_column is not None:
         return iter(by_column().lines(names))
-    return (_line([_cell(getattr(row, name)) for name in names]) for row in table)
+    return (csv_line([_cell(getattr(row, name)) for name in names]) for row in table)
 
 
 def _ended(lines: Iterable[str], end: str) -> Iterable[str]:
     return lines if end == "\n" else (line[:-1] + end for line in lines)
 
 
-def _line(cells: Iterable[Any]) -> str:
+def csv_line(cells: Iterable[Any]) -> str:
     """Cells as CSV has them (RFC 4180): in quotes where they would break the line or the column."""
     texts = map(str, cells)
     return ",".join(['"' + text.replace('"', '""') + '"' if _BREAKS.search(text) else text for text in texts]) + "\n"

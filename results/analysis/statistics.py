@@ -44,6 +44,71 @@ def half_width(spread: float, n: int) -> float:
     return float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * spread / math.sqrt(n)
 
 
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Geometric mean of ratios of pairs, with what is known of it; null from a single pair where it takes two."""
+
+    mean: float
+    """Geometric mean over pairs: below 1 where the policy's values are the smaller ones. Computed."""
+    low: float | None
+    """Lower end of its 95 % interval, by Student's t of the logarithms; null from a single pair. Computed."""
+    high: float | None
+    """Upper end of it. Computed."""
+    median: float
+    """Median over pairs. Computed."""
+    effect: float | None
+    """Cohen's d for pairs: mean of the logarithms over their deviation; null where they do not vary. Computed."""
+    p: float | None
+    """How likely logarithms lie so far from 0 by chance alone: Student's t, both sides; null where they do not vary. Computed."""
+
+
+def ratio_of(ratios: Sequence[float]) -> Ratio | None:
+    """What `ratios` above 0 say together, None where there is none.
+
+    Logarithms are averaged, so that a policy twice as fast and one half as fast cancel out, whichever is divided by which.
+    """
+    if not ratios:
+        return None
+    logs = [math.log(ratio) for ratio in ratios]
+    found = estimate(logs)
+    assert found is not None
+    if found.low is None or found.high is None:
+        return Ratio(ratios[0], None, None, ratios[0], None, None)
+    spread = statistics.stdev(logs)
+    return Ratio(
+        math.exp((found.low + found.high) / 2),
+        math.exp(found.low),
+        math.exp(found.high),
+        statistics.median(ratios),
+        statistics.fmean(logs) / spread if spread > 0 else None,
+        p_value(logs) if spread > 0 else None,
+    )
+
+
+def p_value(differences: Sequence[float]) -> float:
+    """How likely the mean of `differences` (two at least) lies so far from 0 by chance alone.
+
+    Student's t, both sides. Where they do not vary it is 1 if all are 0, and else 0.
+    """
+    from scipy.special import stdtr  # where it is needed, as above
+
+    spread = statistics.stdev(differences)
+    if spread == 0:
+        return 1.0 if not any(differences) else 0.0
+    n = len(differences)
+    return 2 * float(stdtr(n - 1, -abs(statistics.fmean(differences)) * math.sqrt(n) / spread))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The same, corrected for their number: below 0.05 is below it for all together (Holm, Scand. J. Statist. 6, 1979)."""
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    found, least = [0.0] * len(p_values), 0.0
+    for passed, place in enumerate(order):
+        least = max(least, min((len(p_values) - passed) * p_values[place], 1.0))
+        found[place] = least
+    return found
+
+
 def quantile(values: Sequence[float], q: float) -> float | None:
     """The q-quantile of `values` (0 <= q <= 1), None where there are none."""
     return float(np.quantile(np.asarray(values), q)) if values else None

@@ -28,6 +28,7 @@ from echelonflow.errors import InputError
 from echelonflow.model import topologies
 from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
 from echelonflow.scheduling import policies
+from results.analysis import statistics
 from simulator.fluid import simulate
 
 NETWORK = topologies.build("single-switch", {"hosts": 2, "rate_bps": 8e6})
@@ -96,7 +97,7 @@ def test_a_study_goes_on_where_it_was_stopped(tmp_path, sections):
     assert len(path.read_text().splitlines()) == 4
     found = store.load(path)
     assert found[closed.GROUPS, 1].scores["words"][0] == len(closed.groups_case(1).jobs)
-    assert {case.code for case in found.values()} == {store.code_digest()}
+    assert {case.code for case in found.values()} == {store.measuring_code()}
 
 
 def test_workers_find_the_same(tmp_path):
@@ -262,5 +263,5 @@ def test_a_p_value_is_students():
 
 
 def test_holm_multiplies_the_smallest_by_their_number_and_never_turns_their_order():
-    assert compare.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert compare.holm([0.9, 0.8]) == [1.0, 1.0]
+    assert statistics.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert statistics.holm([0.9, 0.8]) == [1.0, 1.0]

@@ -1,0 +1,134 @@
+"""The printed table of policies compared over runs of several folders, and the same as CSV."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from echelonflow.printable import printable
+from results.analysis.across import MEASURES, Across, Comparisons
+from results.analysis.columns import csv_line
+from results.analysis.statistics import Ratio
+from results.report.printed_column import MISSING, PrintedColumn, TimeUnit, plain, printed, timed, unit_for
+
+MOST_ROWS = 60
+"""More are not printed unless they are asked for: they stand in the CSV and JSON tables."""
+MOST_REASONS = 8
+_SURE = 0.05
+
+
+def ratio_words(found: Ratio | None) -> str:
+    """A ratio and its interval, such as "0.912 [0.904, 0.921]"."""
+    if found is None:
+        return MISSING
+    if found.low is None or found.high is None:
+        return f"{found.mean:.3f}"
+    return f"{found.mean:.3f} [{found.low:.3f}, {found.high:.3f}]"
+
+
+def _p(row: Across) -> str:
+    if row.p_holm is None:
+        return MISSING
+    return "<0.001" if row.p_holm < 0.001 else f"{row.p_holm:.3f}"
+
+
+ACROSS_COLUMNS: tuple[PrintedColumn[Across], ...] = (
+    plain("policy", "", "Policy with its options.", lambda r: r.policy),
+    plain("job", "", "Name of the job.", lambda r: r.job),
+    timed(
+        "iteration", "Iteration time: median over the runs that count, and the 95 % interval of their mean.",
+        lambda r: r.iteration_s,
+    ),
+    timed("exposed", "Exposed communication.", lambda r: r.exposed_s),
+    timed("tardiness", "Tardiness of the job's EchelonFlows, on average by their weights.", lambda r: r.tardiness_s),
+    timed("completion", "Job completion time.", lambda r: r.completion_s),
+    plain(
+        "ratio", "", "The measure (iteration time, unless asked otherwise) over the other policy's: geometric mean over "
+        "pairs of runs with the same conditions and seed, and its 95 % interval.",
+        lambda r: ratio_words(r.ratio),
+    ),
+    plain("p", "", "How likely that is by chance, corrected by Holm for all ratios of the table.", _p),
+    plain("valid", "", "Runs that count out of those that were made.", lambda r: f"{r.valid_runs}/{r.runs}"),
+)  # fmt: skip
+"""The table of comparisons over folders; before it stands a column for every value that differs between runs."""
+
+
+def across_lines(found: Comparisons, *, most: int | None = MOST_ROWS) -> list[str]:
+    """The table with what is to be known of it, in lines; `most` rows of it, all where that is None."""
+    shown = list(found.rows if most is None else found.rows[:most])
+    unit = _unit(shown)
+    paths = _paths(found.rows)
+    columns = [_of_path(path) for path in paths] + ([_BACKEND] if _several_backends(found.rows) else [])
+    lines = [printed([*columns, *ACROSS_COLUMNS], shown, "l" * (len(columns) + 2), unit)]
+    if len(found.rows) > len(shown):
+        lines.append(f"... and {len(found.rows) - len(shown)} more rows; --all prints them, --csv writes them")
+    lines.append(
+        f"{unit.words}: medians over runs [95 % interval of the mean]; ratio: {found.measure} over that of "
+        f"{printable(found.against)}, pair by pair [95 % interval]; p below {_SURE} is no chance"
+    )
+    return [*lines, *_remarks(found)]
+
+
+def _remarks(found: Comparisons) -> list[str]:
+    lines = []
+    if found.left_out:
+        lines.append(f"{found.left_out} of {found.runs} runs do not count, and are in no average:")
+        for number, (reason, runs) in enumerate(found.reasons.items()):
+            if number == MOST_REASONS:
+                lines.append(f"  and {len(found.reasons) - MOST_REASONS} other reasons")
+                break
+            lines.append(f"  {runs} x {printable(reason)}")
+    if found.missing:
+        lines.append(f"{found.missing} cells are not made yet; the same `echelon sweep` goes on with them")
+    if not found.by_chance:
+        lines.append(
+            "all seeds gave the same to the last digit: nothing in these runs is by chance, and intervals over seeds say nothing"
+        )
+    return lines
+
+
+def across_csv(found: Comparisons) -> str:
+    """All rows as CSV: estimates and ratios in columns of their own."""
+    paths = _paths(found.rows)
+    head = [*paths, "backend", "policy", "job", "runs", "valid_runs"]
+    for measure in MEASURES:
+        head += [f"{measure}_{part}" for part in ("median", "low", "high")]
+    head += ["against", "measure", "pairs", *(f"ratio_{field.name}" for field in dataclasses.fields(Ratio)), "p_holm"]
+    return csv_line(head) + "".join(csv_line(map(_cell, _values(row, paths, found))) for row in found.rows)
+
+
+def _values(row: Across, paths: Sequence[str], found: Comparisons) -> list[Any]:
+    values: list[Any] = [*(row.settings[path] for path in paths), row.backend, row.policy, row.job]
+    values += [row.runs, row.valid_runs]
+    for measure in MEASURES:
+        estimate = getattr(row, measure)
+        values += [getattr(estimate, part, None) for part in ("median", "low", "high")]
+    values += [found.against, found.measure, row.pairs]
+    values += [getattr(row.ratio, field.name, None) for field in dataclasses.fields(Ratio)]
+    return [*values, row.p_holm]
+
+
+def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    return f"{value:.10g}" if isinstance(value, float) else value
+
+
+_BACKEND: PrintedColumn[Across] = plain("backend", "", "Simulated or on packets.", lambda r: r.backend)
+
+
+def _paths(rows: Sequence[Across]) -> list[str]:
+    return list(rows[0].settings) if rows else []
+
+
+def _several_backends(rows: Sequence[Across]) -> bool:
+    return len({row.backend for row in rows}) > 1
+
+
+def _of_path(path: str) -> PrintedColumn[Across]:
+    return plain(path, "", "A value that differs between the runs.", lambda row: row.settings[path] or MISSING)
+
+
+def _unit(rows: Sequence[Across]) -> TimeUnit:
+    return unit_for(row.iteration_s.median for row in rows if row.iteration_s is not None)
