@@ -33,6 +33,7 @@ EXTRAS = {
         "nbformat>=5.10",
         "ipykernel>=6.29",
         "pandas>=2.2",
+        "playwright>=1.50",
         "scapy>=2.5",
     ],
 }
@@ -51,7 +52,7 @@ setup(
         "experiments": ["py.typed", "*.yaml", "paradigms/*.yaml", "traces/*"],
         "echelonflow.model": ["topologies/*.csv"],
         "traffic.workloads": ["profiles/*.json"],
-        "results.report": ["templates/*.j2"],
+        "results.report": ["templates/*.j2", "static/*", "static/echarts/*"],
     },
     install_requires=[
         "numpy>=1.24",
