@@ -26,6 +26,7 @@ EXTRAS = {
         "types-tabulate>=0.9",
         "types-psutil",
         "import-linter>=2.0",
+        "playwright>=1.49",  # drives the distribution's Chromium, and downloads no browser of its own
         "prometheus-client>=0.20",
         "schemathesis>=4",
         "pip-audit>=2.7",
@@ -53,6 +54,7 @@ setup(
         "echelonflow.model": ["topologies/*.csv"],
         "traffic.workloads": ["profiles/*.json"],
         "results.report": ["templates/*.j2", "static/*", "static/echarts/*"],
+        "echelon.live": ["page/*"],
     },
     install_requires=[
         "numpy>=1.24",

@@ -38,14 +38,21 @@ def set_policy(socket_path: Path, text: str, enforcer: str | None = None) -> Pol
     return request(socket_path, "PUT", "/policy", PolicyInForce, PolicyOrder(user_file.absolute(text), enforcer))
 
 
-def metrics(socket_path: Path) -> str:
-    """The controller's counters, as text for Prometheus (RunError if none answers there)."""
-    return _answer(socket_path, "GET", "/metrics", None)[1].decode()
+def metrics(socket_path: Path, limit_s: float = TIMEOUT_S) -> str:
+    """The controller's counters, as text for Prometheus (RunError if none answers there within `limit_s`)."""
+    return _answer(socket_path, "GET", "/metrics", None, limit_s)[1].decode()
 
 
-def request(socket_path: Path, method: str, path: str, kind: type[_Body], body: PolicyOrder | None = None) -> _Body:
+def request(
+    socket_path: Path,
+    method: str,
+    path: str,
+    kind: type[_Body],
+    body: PolicyOrder | None = None,
+    limit_s: float = TIMEOUT_S,
+) -> _Body:
     """One request; its answer, of type `kind`. Raises InputError (400, 422) or RunError for every other error."""
-    status, content = _answer(socket_path, method, path, body)
+    status, content = _answer(socket_path, method, path, body, limit_s)
     try:
         if status < http.HTTPStatus.BAD_REQUEST:
             return decoded(content, kind)
@@ -55,16 +62,16 @@ def request(socket_path: Path, method: str, path: str, kind: type[_Body], body: 
     raise (InputError if status in _BAD_INPUT else RunError)(f"the controller refused: {refusal.error}")
 
 
-def _answer(socket_path: Path, method: str, path: str, body: PolicyOrder | None) -> tuple[int, bytes]:
+def _answer(socket_path: Path, method: str, path: str, body: PolicyOrder | None, limit_s: float) -> tuple[int, bytes]:
     """The status and the body of the answer to one request."""
-    connection = _UnixConnection(socket_path)
+    connection = _UnixConnection(socket_path, limit_s)
     data = None if body is None else encoded(body)
     try:
         connection.request(method, path, data, {"Content-Type": "application/json"})
         answer = connection.getresponse()
         content = answer.read()
     except TimeoutError:
-        raise RunError(f"the controller at {socket_path} did not answer within {TIMEOUT_S:g} s") from None
+        raise RunError(f"the controller at {socket_path} did not answer within {limit_s:g} s") from None
     except OSError as error:
         raise RunError(
             f"no controller answers at {socket_path}: {error.strerror or error}; "
@@ -80,10 +87,11 @@ def _answer(socket_path: Path, method: str, path: str, body: PolicyOrder | None)
 class _UnixConnection(http.client.HTTPConnection):
     """HTTP over a Unix socket, however long its path."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=TIMEOUT_S)
+    def __init__(self, path: Path, limit_s: float) -> None:
+        super().__init__("localhost", timeout=limit_s)
         self._path = path
+        self._limit_s = limit_s
 
     def connect(self) -> None:
         self.sock = unix_socket.connect(self._path)
-        self.sock.settimeout(TIMEOUT_S)
+        self.sock.settimeout(self._limit_s)

@@ -56,6 +56,7 @@ from echelonflow.scheduling import policies
 from echelonflow.scheduling.planning import PlanMade
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
+from echelonflow.wire.live import Live
 from echelonflow.wire.messages import (
     Begin,
     Done,
@@ -492,6 +493,22 @@ class Coordinator:
     def groups(self) -> list[GroupStatus]:
         """Every declared group of the run, with its flows in flight."""
         return [] if self._run is None else self._run.books.describe_groups()
+
+    def live(self, now_s: float) -> Live:
+        """The run for who watches it: jobs, what is late, the last decision."""
+        run, counters = self._run, self.counters
+        if run is None:
+            return Live(decisions=counters.decisions, swaps=counters.swaps, fallbacks=counters.fallbacks)
+        return Live(
+            run=run.session.status(now_s, *run.books.counts),
+            decisions=counters.decisions,
+            swaps=counters.swaps,
+            fallbacks=counters.fallbacks,
+            jobs=run.books.describe_jobs(run.session.since_zero_s(now_s)),
+            jobs_in_all=len(run.books.jobs),
+            decision=run.decisions.last.last(run.books.flows),
+            recent=run.decisions.last.before,
+        )
 
     def _number(self) -> int:
         self._questions_asked += 1

@@ -20,6 +20,7 @@ from controller.flow_books import FlowBooks
 from controller.hand_overs import hand_over
 from controller.in_flight import FlowInFlight, unless_it_waits
 from controller.instructions import Ahead, AskPolicy, InstallRules, Instruction, LogDecision, Question, SendTo
+from controller.last_decisions import LastDecisions
 from echelonflow.model.arrays import Floats
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.run_record import DecisionRecord
@@ -49,6 +50,8 @@ class DecisionCycle:
         self._expires_s = math.inf
         self._asked: Question | None = None
         """The question that is yet to be answered."""
+        self.last = LastDecisions()
+        """For who watches."""
         self._held: tuple[Policy, tuple[str, ...]] | None = None
         """Who said last when iterations may begin, and which jobs were under way then; None where nobody is held back."""
 
@@ -114,10 +117,9 @@ class DecisionCycle:
         settings, corrected = self._enforce(question, allocation, enforcer)
         instructions: list[Instruction] = [*self._rule_changes(question.keys), *_messages(settings)]
         record = self._record(question, policy_ms)
-        return [
-            *instructions,
-            LogDecision(dataclasses.replace(record, changed=_changed(settings), corrected=corrected)),
-        ]
+        record = dataclasses.replace(record, changed=_changed(settings), corrected=corrected)
+        self.last.note(question, allocation, record)
+        return [*instructions, LogDecision(record)]
 
     def _record(self, question: Question, policy_ms: float) -> DecisionRecord:
         """What the log says of any decision; what it has changed is to be added."""

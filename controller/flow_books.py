@@ -15,6 +15,7 @@ from controller.enforcers import Treatment
 from controller.fabric import Fabric
 from controller.in_flight import FlowInFlight, Pending, released
 from controller.instructions import InstallRules, Instruction, SendTo
+from controller.job_books import JobBooks
 from controller.rule_book import RuleBook
 from controller.told_again import ToldAgain
 from echelonflow.errors import InputError
@@ -22,6 +23,7 @@ from echelonflow.model.flow_key import FlowKey
 from echelonflow.scheduling.flow_windows import FlowWindows
 from echelonflow.scheduling.state import SchedulerState
 from echelonflow.wire.classes import DATA_CLASSES, dscp_of_class
+from echelonflow.wire.live import JobLive
 from echelonflow.wire.messages import (
     Decide,
     Declare,
@@ -37,6 +39,8 @@ from echelonflow.wire.rest import FlowStatus, GroupStatus
 
 MOST_IN_FLIGHT = 200_000
 """Flows, of all clients."""
+MOST_LOOKED_AT = 20_000
+"""Flows in flight, for who watches."""
 _DATA_MARKS = frozenset(map(dscp_of_class, DATA_CLASSES))
 
 
@@ -69,6 +73,8 @@ class FlowBooks:
         self.ahead = AheadBooks(self.state, senders, number, clock, from_the_start=from_the_start)
         self.windows = FlowWindows()
         """Where jobs are that told their graphs."""
+        self.jobs = JobBooks()
+        """How far and how late jobs are, for who watches."""
         self._told_by: dict[str, int] = {}
         """Who told a job's graph."""
         self._again = ToldAgain()
@@ -119,6 +125,7 @@ class FlowBooks:
         self.state.release(key, release_s)
         index = self.state.declaration(job, flow).index
         self.windows.release(job, iteration, index, release_s)
+        self.jobs.release(job, iteration, release_s)
         told = self.ahead.release(key, client, index)
         self.flows[key] = released(client, now_s, told, by)
         self._note("release", key)
@@ -148,10 +155,12 @@ class FlowBooks:
             self._end(key, finish_s)
 
     def _end(self, key: FlowKey, finish_s: float) -> None:
-        self.state.finish(key, finish_s)
+        tardiness_s = self.state.finish(key, finish_s)
         del self.flows[key]
         self.ahead.end(key)
         job, iteration, flow = key
+        if tardiness_s is not None:
+            self.jobs.end_group(job, tardiness_s)
         self.windows.finish(job, iteration, self.state.declaration(job, flow).index, finish_s)
         self.last_finished[job, flow] = max(self.last_finished.get((job, flow), -1), iteration)
         self._note("finish", key)
@@ -259,6 +268,7 @@ class FlowBooks:
         for job in jobs:
             self.state.withdraw(job)
         self._forget_graphs(jobs)
+        self.jobs.forget(jobs)
         self.flows = {key: flow for key, flow in self.flows.items() if key[0] not in jobs}
         self.last_finished = {flow: last for flow, last in self.last_finished.items() if flow[0] not in jobs}
         self._declarations.forget(jobs)
@@ -278,6 +288,17 @@ class FlowBooks:
     def counts(self) -> tuple[int, int]:
         """How many groups are declared, and how many flows are in flight."""
         return len(self.state.groups), len(self.flows)
+
+    def describe_jobs(self, now_s: float) -> tuple[JobLive, ...]:
+        """The first jobs by name, with what they have in flight `now_s` after the run's zero.
+
+        Of very many flows the first are looked at: decisions wait meanwhile.
+        """
+        keys, due_s = self.state.ideal_finishes_s()
+        late_s = (now_s - due_s[:MOST_LOOKED_AT]).tolist()
+        return self.jobs.describe(
+            (key, self.state.group_of(key[0], key[2]), late) for key, late in zip(keys, late_s, strict=False)
+        )
 
     def describe_groups(self) -> list[GroupStatus]:
         """Every declared group, with its flows in flight and what is in force for them."""

@@ -9,9 +9,11 @@ and 70 ms of CPU at the start. Its parser reads this text in a test.
 from __future__ import annotations
 
 import bisect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from echelonflow.records.run_record import DecisionRecord
+from echelonflow.wire.live import JobLive
 from echelonflow.wire.rest import Status
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -62,8 +64,8 @@ class Counters:
         return found
 
 
-def exposition(counters: Counters, status: Status) -> str:
-    """All metrics as text; `status` is the coordinator's."""
+def exposition(counters: Counters, status: Status, jobs: Sequence[JobLive] = ()) -> str:
+    """All metrics as text; `status` is the coordinator's, and `jobs` are those of its run."""
     text: list[str] = []
 
     def metric(name: str, kind: str, words: str, *samples: tuple[str, float]) -> None:
@@ -99,12 +101,28 @@ def exposition(counters: Counters, status: Status) -> str:
     if run is not None:
         labels = _labels(policy=run.policy, enforcer=run.enforcer)
         metric("policy_info", "gauge", "The policy in force, as labels.", (labels, 1))
+    for name, kind, help_words, value_of in _OF_JOBS if jobs else ():
+        metric(name, kind, help_words, *((_labels(job=job.job), value_of(job)) for job in jobs))
     words = "Seconds from the first event to the settings that it led to."
     buckets = [(f"_bucket{_labels(le=bound)}", count) for bound, count in counters.cumulative()]
     metric(
         "decision_seconds", "histogram", words, *buckets, ("_sum", counters.decision_s), ("_count", counters.decisions)
     )
     return "\n".join(text) + "\n"
+
+
+_OF_JOBS: Sequence[tuple[str, str, str, Callable[[JobLive], float]]] = (
+    ("job_iteration", "gauge", "The latest iteration of which a flow was released.", lambda job: job.iteration),
+    ("job_flows_in_flight", "gauge", "Flows of a job that are in flight.", lambda job: job.flows_in_flight),
+    (
+        "job_late_seconds",
+        "gauge",
+        "The most that a flow in flight is past its ideal finish.",
+        lambda job: job.late_s or 0.0,
+    ),
+    ("job_groups_ended_total", "counter", "Groups whose flows have all ended.", lambda job: job.ended_groups),
+    ("job_tardiness_seconds_total", "counter", "Tardiness of groups that have ended.", lambda job: job.tardiness_s),
+)
 
 
 def _labels(**labels: str) -> str:

@@ -15,6 +15,7 @@ from controller import enforcers
 from controller.metrics import CONTENT_TYPE, Counters, exposition
 from echelonflow.errors import InputError, RunError
 from echelonflow.scheduling import policies
+from echelonflow.wire.live import Live
 from echelonflow.wire.rest import (
     GroupStatus,
     PolicyEntry,
@@ -37,6 +38,7 @@ class View(Protocol):
 
     def status(self, now_s: float) -> Status: ...
     def groups(self) -> list[GroupStatus]: ...
+    def live(self, now_s: float) -> Live: ...
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,10 @@ def _groups(_request: Request, view: View, _now_s: float) -> Answer:
     return _json(view.groups())
 
 
+def _live(_request: Request, view: View, now_s: float) -> Answer:
+    return _json(view.live(now_s))
+
+
 def _policies(_request: Request, _view: View, _now_s: float) -> Answer:
     found = []
     for name in policies.names():
@@ -143,7 +149,7 @@ def _put_policy(request: Request, _view: View, _now_s: float) -> SwapPolicy:
 
 
 def _metrics(_request: Request, view: View, now_s: float) -> Answer:
-    return Answer(200, CONTENT_TYPE, exposition(view.counters, view.status(now_s)).encode())
+    return Answer(200, CONTENT_TYPE, exposition(view.counters, view.status(now_s), view.live(now_s).jobs).encode())
 
 
 def _openapi(_request: Request, _view: View, _now_s: float) -> Answer:
@@ -200,6 +206,7 @@ OPERATIONS: Mapping[str, Mapping[str, Operation]] = MappingProxyType(
     {
         "/status": {"GET": Operation("What is going on.", _status, Status)},
         "/groups": {"GET": Operation("Declared groups and their flows in flight.", _groups, list[GroupStatus])},
+        "/live": {"GET": Operation("What to watch: jobs, what is late, and the last decision.", _live, Live)},
         "/policies": {"GET": Operation("Policies by name, with their options.", _policies, list[PolicyEntry])},
         "/policy": {
             "GET": Operation("The policy in force.", _policy, PolicyInForce),

@@ -4,7 +4,7 @@
 #
 #   scripts/setup.sh              all that run.sh needs
 #   scripts/setup.sh --fluid      only what simulation needs: no root, no distribution packages, any system
-#   scripts/setup.sh --dev        also what test.sh needs: pytest, ruff, mypy, numba, scikit-learn, ...
+#   scripts/setup.sh --dev        also what test.sh needs: pytest, ruff, mypy, numba, scikit-learn, Chromium, ...
 #   scripts/setup.sh --profile    also PyTorch and transformers, for `echelon profile`
 #   scripts/setup.sh --tune       also scikit-learn and optuna, for `echelon tune`
 #   scripts/setup.sh --sweep      also pyarrow and dask.distributed, for the Parquet tables of `echelon sweep` and its --cluster
@@ -16,7 +16,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Words in strings, and no mapfile: macOS has bash 3.2, where empty arrays are unset and there is no mapfile.
-emulation="emulation os-ken" more="" with_system=yes
+emulation="emulation os-ken" more="" with_system=yes with_browser=no
 for argument in "$@"; do
     case "$argument" in
         --fluid) emulation="" with_system=no ;;

@@ -149,6 +149,12 @@ def _flow_queue_lines(interface: str, minor: str, quantum: int, limit: int) -> l
     return lines
 
 
+def class_of_handle(handle: int) -> int | None:
+    """The class whose handle the kernel knows by this number; None where it is another part of the tree."""
+    number = (handle & 0xFFFF) - _FIRST_CLASS
+    return number if handle >> 16 == 1 and 0 <= number < CLASSES else None
+
+
 def counter_script(interfaces: Iterator[str]) -> str:
     """Shell lines that print the class counters of `interfaces`, each after a line with its name."""
     return "".join(f"echo '@{name}'\ntc -s class show dev {name}\n" for name in interfaces)

@@ -5,58 +5,28 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Mapping
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 
-import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as ProgressBar
 
 from echelon.experiment.schema import Experiment
+from echelon.running.progress_words import in_words
 from echelonflow.printable import printable
 from echelonflow.records.progress import (
-    Analysing,
     Broke,
-    Building,
-    Calibrating,
-    Done,
     Failed,
     Interrupted,
     Invalid,
     IterationBegun,
-    Looking,
-    Predicting,
     Progress,
     Repeating,
     RunFailed,
     Running,
-    Simulating,
-    Waiting,
     Warned,
 )
 
-_WORDS: Mapping[type[Progress], str] = MappingProxyType(
-    {
-        Predicting: "predicting by fluid simulation",
-        Simulating: "simulating {policy}: {now_s:.0f} s; the last Coflow arrives at {last_s:.0f} s",
-        Looking: "looking at the machine",
-        Waiting: "waiting for a quieter spell, {left_s:.0f} s at most: {error:.1%} now, {asked:.1%} asked for ({seen})",
-        Building: "building {hosts} hosts, {switches} switches",
-        Calibrating: "calibrating links ({datapath} datapath)",
-        Running: "run {number} of {of}: {policy}, repeat {repeat}",
-        IterationBegun: "run {number} of {of}: {policy}, repeat {repeat}, iteration {iteration}",
-        RunFailed: "run {number} of {of} failed ({policy}, repeat {repeat}): {reason}",
-        Repeating: "{reason}",
-        Broke: "{reason}; what is left goes on in a fresh world",
-        Analysing: "making tables and pictures",
-        Failed: "failed: {reason}",
-        Invalid: "invalid: {reason}",
-        Warned: "warning: {reason}",
-        Interrupted: "interrupted; keeping what there is",
-        Done: "all runs done",
-    }
-)
 _ALWAYS_SAID = (RunFailed, Repeating, Broke, Failed, Invalid, Warned, Interrupted)
 OVERHEAD_S = 2.5
 """What a run takes beside the replay itself: agents, captures, queues."""
@@ -100,8 +70,7 @@ class Display:
         if isinstance(report, Running):
             self._now = report
         now = self._now
-        known = {} if now is None else {"number": now.run + 1, **msgspec.structs.asdict(now)}
-        words = _WORDS[type(report)].format(**{**known, **msgspec.structs.asdict(report)})
+        words = in_words(report, now)
         if now is not None and isinstance(report, Running | IterationBegun):
             self._bar.update(self._task, total=now.of, completed=now.run, left=_left(now))
         self._bar.update(self._task, description=printable(f"{self._experiment.name}: {words}"))

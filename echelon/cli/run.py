@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from echelon.cli import interrupts
+from echelon.cli import interrupts, live_view
 from echelon.cli.options import DrawnPictures, Policies, Schedulers, Settings
 from echelon.cli.saying import say
 from echelon.running import ownership, place
@@ -28,6 +29,7 @@ from echelonflow.errors import (
 
 if TYPE_CHECKING:
     from echelon.experiment.schema import Experiment
+    from echelon.live.view import LiveView
     from results.analysis.shown import Pictures
     from results.folder import Summary
 
@@ -90,6 +92,8 @@ def run(
         ),
     ] = None,
     pictures: DrawnPictures = "few",
+    live: live_view.LivePort = None,
+    live_token: live_view.LiveToken = None,
     verbose: Annotated[
         bool,
         typer.Option(
@@ -135,23 +139,40 @@ def run(
         ownership.stop_being_root(out or place.RUNS)
     with interrupts.in_order():
         experiments = [schema.load(path, changes, scheduler or (), placed) for path in files]
-        if resume is not None:
-            raise typer.Exit(_resume(resume, experiments, effort, verbose=verbose, as_json=as_json))
-        codes = []
-        for experiment in experiments:
-            code = _run(
-                experiment,
-                out,
-                backend or "emulation",
-                effort,
-                last=experiments[-1],
-                verbose=verbose,
-                as_json=as_json,
-            )
-            codes.append(code)
-            if code == EXIT_INTERRUPTED:
-                break
+        simulated = live is not None and (backend or _backend_of(resume)) == "fluid"
+        with live_view.serving(live, live_token, simulated=simulated) as view:
+            if resume is not None:
+                raise typer.Exit(_resume(resume, experiments, effort, view, verbose=verbose, as_json=as_json))
+            codes = _run_all(experiments, out, backend or "emulation", effort, view, verbose=verbose, as_json=as_json)
     raise typer.Exit(worst(codes))
+
+
+def _backend_of(root: Path | None) -> str | None:
+    """The backend of an experiment that is gone on with, if one is."""
+    from echelonflow.records.folder import RunFolder
+    from echelonflow.records.manifest import read_manifest
+
+    return None if root is None else read_manifest(RunFolder(root).manifest).backend
+
+
+def _run_all(
+    experiments: list[Experiment],
+    out: Path | None,
+    backend: Any,
+    effort: _Effort,
+    view: LiveView | None,
+    *,
+    verbose: bool,
+    as_json: bool,
+) -> list[int]:
+    """Run experiments, one after the other; returns their exit codes."""
+    codes = []
+    for experiment in experiments:
+        code = _run(experiment, out, backend, effort, view, last=experiments[-1], verbose=verbose, as_json=as_json)
+        codes.append(code)
+        if code == EXIT_INTERRUPTED:
+            break
+    return codes
 
 
 def _check_arguments(
@@ -201,6 +222,7 @@ def _run(
     out: Path | None,
     backend: Any,
     effort: _Effort,
+    view: LiveView | None,
     *,
     last: Experiment,
     verbose: bool,
@@ -218,7 +240,8 @@ def _run(
             ownership.to_caller(root),
         ):
             with Display(experiment, Console(stderr=True), verbose=verbose) as display:
-                code, summary = runner.run(experiment, root, backend, display, **effort_of_it)
+                run = functools.partial(runner.run, experiment, root, backend, watched=view is not None, **effort_of_it)
+                code, summary = live_view.carried_out(view, experiment, root, display, run)
             _show(root, code, summary, verbose=verbose, as_json=as_json)
     except EchelonError as error:
         if experiment is last:
@@ -228,14 +251,17 @@ def _run(
     return code
 
 
-def _resume(root: Path, given: list[Experiment], effort: _Effort, *, verbose: bool, as_json: bool) -> int:
+def _resume(
+    root: Path, given: list[Experiment], effort: _Effort, view: LiveView | None, *, verbose: bool, as_json: bool
+) -> int:
     from echelon.cli.display import Display
     from echelon.running import resuming, runner
 
     begun = resuming.begun(root, given[0] if given else None)
     effort_of_it = effort.of(begun.experiment, begun.manifest.backend)
     with ownership.to_caller(root), Display(begun.experiment, Console(stderr=True), verbose=verbose) as display:
-        code, summary = runner.resume(begun, display, **effort_of_it)
+        run = functools.partial(runner.resume, begun, watched=view is not None, **effort_of_it)
+        code, summary = live_view.carried_out(view, begun.experiment, root, display, run)
     _show(root, code, summary, verbose=verbose, as_json=as_json)
     return code
 
@@ -263,4 +289,4 @@ def worst(codes: list[int]) -> int:
 
 def register(app: typer.Typer) -> None:
     """Add this command to the command line."""
-    app.command()(run)
+    app.command(cls=live_view.WithPort)(run)

@@ -107,7 +107,7 @@ def carry_out_all(parts: Standing, calibrator: Calibrator) -> None:
 def _try(parts: Standing, run: AssignedRun) -> tuple[str | None, float]:
     """Carry out a run; returns None or why it failed, and the share of the processors that was taken away meanwhile."""
     try:
-        return None, carry_out(parts, run, lambda iteration: say(IterationBegun(iteration)))
+        return None, carry_out(parts, run, lambda iteration: say(IterationBegun(iteration)), say)
     except WorldError as error:
         say(RunFailed(run.policy, run.repeat, str(error)))
         raise

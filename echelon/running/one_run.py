@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from echelon.running.link_readings import LinkReadings, TellLinks
 from echelon.running.planned_faults import FaultInjector
 from echelon.running.standing import BEGIN_LIMIT_S, FIRST, START_LIMIT_S, Standing, WorldError
 from echelon.running.struck_run import StruckRun
@@ -45,10 +46,12 @@ IterationBegun = Callable[[int], None]
 """Is told when the first host enters an iteration."""
 
 
-def carry_out(parts: Standing, assigned: AssignedRun, on_iteration: IterationBegun) -> float:
+def carry_out(
+    parts: Standing, assigned: AssignedRun, on_iteration: IterationBegun, on_links: TellLinks = lambda _: None
+) -> float:
     """Carry out one run; its raw records are on disk afterwards, also when it fails (EchelonError).
 
-    Returns the share of the processors that the host took away meanwhile. WorldError where no other run can follow.
+    `on_links` is told what links have carried, where somebody watches. Returns the share of the processors that the host took away meanwhile. WorldError where no other run can follow.
     """
     outcome = RunOutcome(
         policy=assigned.policy,
@@ -62,7 +65,7 @@ def carry_out(parts: Standing, assigned: AssignedRun, on_iteration: IterationBeg
     try:
         with _refusals_named():
             _fresh(files)
-            OneRun(parts, assigned, files, outcome, on_iteration).replay()
+            OneRun(parts, assigned, files, outcome, on_iteration, on_links).replay()
         outcome.completed = True
     except BaseException as error:
         outcome.failure = INTERRUPTED if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__
@@ -100,12 +103,14 @@ class OneRun:
         files: RunFiles,
         outcome: RunOutcome,
         on_iteration: IterationBegun = lambda _: None,
+        on_links: TellLinks = lambda _: None,
     ) -> None:
         self.parts = parts
         self.assigned = assigned
         self.files = files
         self.outcome = outcome
         self.on_iteration = on_iteration
+        self.on_links = on_links
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
         self.capture: PacketCapture | None = None
         self.struck: StruckRun | None = None
@@ -270,16 +275,23 @@ class OneRun:
 
 
 class _Watch:
-    """Called while a run goes on: checks that all live, and says when the first host enters an iteration."""
+    """Called while a run goes on: checks that all live, and says when the first host enters an iteration.
+
+    Where somebody watches, it also says what links carry.
+    """
 
     def __init__(self, run: OneRun, log: Path) -> None:
         self._run = run
         self._log = log
         self._iteration = -1
+        read = run.parts.read_links
+        self._links = None if read is None else LinkReadings(read, run.on_links)
         self._due_s = time.monotonic() + WATCH_S
 
     def __call__(self) -> None:
         self._run.check()
+        if self._links is not None:
+            self._links.look()
         if time.monotonic() < self._due_s:
             return
         self._due_s = time.monotonic() + WATCH_S

@@ -68,19 +68,27 @@ def run(
     pictures: Pictures = "few",
     again: int = 0,
     patience_s: float | None = None,
+    watched: bool = False,
 ) -> tuple[int, Summary]:
     """Run `experiment` into the new folder `root`; returns the exit code and what was found.
 
     Where emulated runs do not count, up to `again` of each policy are made in their place. With `patience_s` the machine is
-    looked at before runs are made, and a quieter spell is waited for as long as that at most. Raises InputError, and leaves
+    looked at before runs are made, and a quieter spell is waited for as long as that at most. Where it is `watched`,
+    emulated links are read while runs go on, and reported (`LinksCarried`). Raises InputError, and leaves
     no folder, if a policy cannot do its work on these jobs, the folder is in use, or this machine cannot emulate. What
     fails later is in the folder and in the exit code, and what was finished is analysed.
     """
-    return _Order(experiment, root, backend, report, None, pictures, again, patience_s).carry_out()
+    return _Order(experiment, root, backend, report, None, pictures, again, patience_s, watched).carry_out()
 
 
 def resume(
-    begun: Begun, report: Report, *, pictures: Pictures = "few", again: int = 0, patience_s: float | None = None
+    begun: Begun,
+    report: Report,
+    *,
+    pictures: Pictures = "few",
+    again: int = 0,
+    patience_s: float | None = None,
+    watched: bool = False,
 ) -> tuple[int, Summary]:
     """Go on with an experiment where it stopped: what is finished is kept, what failed or is missing is done.
 
@@ -90,7 +98,8 @@ def resume(
     if changed is not None:
         report(Warned(changed))
     backend = begun.manifest.backend
-    return _Order(begun.experiment, begun.root, backend, report, begun, pictures, again, patience_s).carry_out()
+    order = _Order(begun.experiment, begun.root, backend, report, begun, pictures, again, patience_s, watched)
+    return order.carry_out()
 
 
 def begin_or_go_on(
@@ -114,6 +123,7 @@ class _Order:
     pictures: Pictures
     again: int
     patience_s: float | None
+    watched: bool = False
 
     def carry_out(self) -> tuple[int, Summary]:
         experiment = self.experiment
@@ -210,7 +220,8 @@ class _Order:
 
     def _round(self, folder: RunFolder, runs: tuple[AssignedRun, ...], *, before: int) -> str | None:
         """Emulate `runs`; returns None, or why not all were tried."""
-        return worlds.emulate(_assignment(self.experiment, runs, before=before), folder, self.report)
+        assignment = _assignment(self.experiment, runs, before=before, watched=self.watched)
+        return worlds.emulate(assignment, folder, self.report)
 
     def _read(self, folder: RunFolder, failure: str | None) -> Reading:
         """Seal what there is, and judge it."""
@@ -300,7 +311,7 @@ def _failed(outcome: Path) -> bool:
         return True
 
 
-def _assignment(experiment: Experiment, runs: tuple[AssignedRun, ...], *, before: int) -> Assignment:
+def _assignment(experiment: Experiment, runs: tuple[AssignedRun, ...], *, before: int, watched: bool) -> Assignment:
     emulation = experiment.emulation
     return Assignment(
         network=experiment.network,
@@ -316,6 +327,7 @@ def _assignment(experiment: Experiment, runs: tuple[AssignedRun, ...], *, before
         decisions=emulation.decisions,
         progress_interval_s=parse_duration_s(emulation.progress_interval),
         confirm_rules=emulation.confirm_rules,
+        watched=watched,
         max_link_error=experiment.limits.max_link_error,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from controller import planner_process
@@ -20,6 +20,7 @@ from echelonflow.records.tokens_file import RUNNER, make_tokens, write_tokens
 from echelonflow.scheduling.own_policy.process import LONGEST_LOAD_S
 from echelonflow.wire.messages import Begin
 from testbed import processes
+from testbed.class_meter import Carried, ClassMeter
 from testbed.mininet_network import EmulatedNetwork
 from testbed.openvswitch import PrivateOpenVSwitch
 
@@ -54,6 +55,8 @@ class Standing:
     line: CoordinatorLine
     tokens: Mapping[str, str]
     """By which the agent of each host proves to the controller that it is it."""
+    read_links: Callable[[], Carried] | None = None
+    """Where somebody watches: what links have carried so far."""
     controller_away: bool = False
     """Whether the controller was killed as planned, and there is no other that knows of the run."""
 
@@ -140,7 +143,9 @@ def standing(folder: RunFolder, assignment: Assignment) -> Iterator[Standing]:
             folder.control_socket, START_LIMIT_S, lambda: check_controller(controller), tokens[RUNNER]
         )
         jobs = tuple(placed.job() for placed in assignment.jobs)
-        parts = Standing(folder, assignment, jobs, ovs, net, controller, line, tokens)
+        meter = stack.enter_context(ClassMeter(net)) if assignment.watched else None
+        read_links = None if meter is None else meter.read
+        parts = Standing(folder, assignment, jobs, ovs, net, controller, line, tokens, read_links)
         # Whichever there are then: a planned fault may have put others in their place.
         stack.callback(parts.end_controller)
         line.wait_for("switches", START_LIMIT_S, parts.check)

@@ -49,6 +49,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """As `Begin` says; assignments from before there were any ahead lack it."""
     confirm_rules: bool = False
     """Whether switches confirm every change of rules, for rules.jsonl."""
+    watched: bool = False
+    """Whether links are read while runs go on, for who watches."""
 
 
 def write_assignment(path: Path, assignment: Assignment) -> None:

@@ -69,6 +69,16 @@ class IterationBegun(_Report, frozen=True, tag="iteration"):
     iteration: int
 
 
+class LinksCarried(_Report, frozen=True, tag="links"):
+    """What links have carried so far at `time_s` (monotonic clock): bytes by link, in the network's order, and by class.
+
+    Only where somebody watches the run.
+    """
+
+    time_s: float
+    carried_bytes: tuple[tuple[int, ...], ...]
+
+
 class RunFailed(_Report, frozen=True, tag="run_failed"):
     """A run failed, and says why; the next one is tried."""
 
@@ -128,6 +138,7 @@ Progress = (
     | Calibrating
     | Running
     | IterationBegun
+    | LinksCarried
     | RunFailed
     | Repeating
     | Broke

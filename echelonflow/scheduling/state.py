@@ -343,8 +343,8 @@ class SchedulerState:
         sent = flows["sent_bytes"]
         sent[slots] = np.maximum(sent[slots], np.minimum(sent_bytes, flows["size_bytes"][slots]))
 
-    def finish(self, key: FlowKey, now_s: float) -> None:
-        """The flow's last byte has arrived at `now_s`."""
+    def finish(self, key: FlowKey, now_s: float) -> float | None:
+        """The flow's last byte has arrived at `now_s`; returns the tardiness of its group where it was the last of it."""
         slot, flows, runs, coflows = self._slot(key), self._flow_table, self._run_table, self._coflow_table
         run_key = (key[0], key[1], self._info(key).group)
         run, coflow = self._runs[run_key], flows["coflow"][slot]
@@ -356,8 +356,13 @@ class SchedulerState:
         self._clocks.finish(key[0], key[1], self._info(key).declaration.clock, now_s)
         self._forget_flow(key)
         run.unfinished -= 1
-        if run.unfinished == 0:
-            self._end_run(run_key)
+        if run.unfinished:
+            return None
+        head_s = float(runs["head_s"][run.slot])
+        reference_s = head_s if head_s < math.inf else float(runs["earliest_s"][run.slot])
+        tardiness_s = float(runs["worst_s"][run.slot]) - reference_s
+        self._end_run(run_key)
+        return tardiness_s
 
     def withdraw(self, job: str) -> None:
         """Forget a job: its groups, its flows in flight."""
@@ -418,6 +423,12 @@ class SchedulerState:
         flows, slot = self._flow_table, self._slot(key)
         reference_s = self._reference_s(flows["run"][[slot]])[0]
         return float(reference_s + flows["offset_s"][slot])
+
+    def ideal_finishes_s(self) -> tuple[list[FlowKey], Floats]:
+        """The keys of all flows in flight, and the due time of each, as `ideal_finish_s` has it (the list is not to be changed)."""
+        self._put_in_order()
+        flows, slots = self._flow_table, self._in_order
+        return self._keys, self._reference_s(flows["run"][slots]) + flows["offset_s"][slots]
 
     def snapshot(
         self, now_s: float, estimate: Estimate | None = None, *, connections: bool = True

@@ -11,7 +11,13 @@ from controller.metrics import Counters, exposition
 from controller.northbound import MOST_BODY_BYTES, Answer, Request, SwapPolicy, body_length, refused, respond, swapped
 from echelonflow.errors import InputError, PolicyError, RunError
 from echelonflow.records.run_record import DecisionRecord
+from echelonflow.wire.live import JobLive, Live
 from echelonflow.wire.rest import Agents, GroupStatus, RunStatus, Status, Switches, decoded
+
+JOB = JobLive(
+    job="j", iteration=3, began_s=0.5, lasted_s=None, groups=("g",), groups_in_flight=1, flows_in_flight=2, late_s=None,
+    ended_groups=4, tardiness_s=0.25, worst_tardiness_s=0.125,
+)  # fmt: skip
 
 
 class View:
@@ -25,6 +31,9 @@ class View:
     def status(self, now_s):
         return Status(network="n", hosts=2, switches=Switches(("s1", "s2"), ("s1",)), clients=4, run=self.run)
 
+    def live(self, now_s):
+        return Live(run=self.run, jobs=(JOB,) if self.run else ())
+
     def groups(self):
         return [GroupStatus(job="j", group="g", kind="pp", weight=1.0, flows=1, size_bytes=9)]
 
@@ -37,6 +46,8 @@ def test_what_is_asked_for_is_answered():
     status = json.loads(ask("GET", "/status").body)
     assert (status["clients"], status["decisions"], status["run"]["name"]) == (4, 0, "r")
     assert decoded(ask("GET", "/groups/?x=1").body, list[GroupStatus]) == View().groups()
+    assert decoded(ask("GET", "/live").body, Live) == View().live(1.0)
+    assert b'echelon_job_iteration{job="j"} 3' in ask("GET", "/metrics").body
     assert json.loads(ask("GET", "/policy").body) == {"policy": 'a"b\\c', "enforcer": "rate"}
     policies = {p["name"]: p for p in json.loads(ask("GET", "/policies").body)}
     assert "grouping" in policies["coflow"]["options"]
@@ -105,7 +116,7 @@ def test_metrics_are_prometheus_text():
     for total_ms in (0.2, 3.0, 3.0, 5000.0):
         view.counters.decision(DecisionRecord(0.0, "t", 1, 1, "d", 0.1, total_ms))
     view.counters.request(404)
-    families = list(text_string_to_metric_families(exposition(view.counters, view.status(0.0))))
+    families = list(text_string_to_metric_families(exposition(view.counters, view.status(0.0), (JOB,))))
     assert all(family.documentation and family.samples for family in families)
     kinds = {family.name: family.type for family in families}
     assert set(kinds.values()) == {"counter", "gauge", "histogram"}
@@ -120,5 +131,8 @@ def test_metrics_are_prometheus_text():
     assert values["echelon_decision_seconds_sum",] == pytest.approx(5.0062)
     assert values["echelon_http_requests_total", ("code", "404")] == 1
     assert values["echelon_policy_info", ("enforcer", "rate"), ("policy", 'a"b\\c')] == 1
+    of_job = {name: values[f"echelon_job_{name}", ("job", "j")] for name in ("iteration", "tardiness_seconds_total")}
+    assert of_job == {"iteration": 3, "tardiness_seconds_total": 0.25}
+    assert values["echelon_job_late_seconds", ("job", "j")] == 0
     view.run = None
     assert "echelon_run_active 0" in exposition(view.counters, view.status(0.0))
