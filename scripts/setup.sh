@@ -16,7 +16,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Words in strings, and no mapfile: macOS has bash 3.2, where empty arrays are unset and there is no mapfile.
-emulation="emulation os-ken" more="" with_system=yes with_browser=no
+emulation="emulation os-ken" more="" with_system=yes
 for argument in "$@"; do
     case "$argument" in
         --fluid) emulation="" with_system=no ;;

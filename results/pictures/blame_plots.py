@@ -8,20 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from echelonflow.records.blame import CAUSES
+from results import colours
 from results.analysis.summary import PolicyResult, Summary
 from results.pictures import style
 
 MOST_JOBS = 8
 """That can be told apart in a picture: those that waited longest for others."""
 _COLOURS = {
-    "computation": style.GREY,
-    "communication": style.SKY,
-    "own flows": style.BLUE,
-    "job scheduler": style.PURPLE,
-    "enforcement": style.YELLOW,
-    "unexplained": style.BLACK,
+    "computation": colours.GREY,
+    "communication": colours.SKY,
+    "own flows": colours.BLUE,
+    "job scheduler": colours.PURPLE,
+    "enforcement": colours.YELLOW,
+    "unexplained": colours.BLACK,
 }
-_OF_JOBS = (style.VERMILION, style.ORANGE, style.GREEN)
+_OF_JOBS = (colours.VERMILION, colours.ORANGE, colours.GREEN)
 _HATCHES = ("", "//", "..", "xx", "\\\\")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from results import colours
 from results.pictures import style
 
 
@@ -30,9 +31,9 @@ def draw_both(
             colour, marker = style.PALETTE[i % len(style.PALETTE)], style.MARKERS[i % len(style.MARKERS)]
             axes.scatter(fluid, on_packets, s=22, color=colour, marker=marker, label=policy, zorder=3)
         ends = [min([*found, 1.0]) * 0.97, max([*found, 1.0]) * 1.03]
-        axes.plot(ends, ends, color=style.GREY, linewidth=0.8)
+        axes.plot(ends, ends, color=colours.GREY, linewidth=0.8)
         for share in (1 - apart, 1 + apart):
-            axes.plot(ends, [end * share for end in ends], "--", color=style.GREY, linewidth=0.8)
+            axes.plot(ends, [end * share for end in ends], "--", color=colours.GREY, linewidth=0.8)
         axes.set_xlabel(f"iteration time over {basis}, in fluid simulation")
         axes.set_ylabel(f"iteration time over {basis}, on packets")
         figure.legend(loc="outside lower center", ncols=2)

@@ -11,7 +11,7 @@ from echelon.live.answers import TYPES
 from echelon.live.view import LiveView
 from echelonflow.errors import EXIT_VALID
 from echelonflow.records.progress import Warned
-from tests.browser import chromium, opened
+from tests.in_browser import chromium, opened
 from tests.unit.fake_controller import FakeController, live
 from tests.unit.watched_experiment import RUNNING, carried, experiment
 
