@@ -12,10 +12,10 @@ from echelonflow.files import writing
 from echelonflow.model.dag import Job
 from echelonflow.records.run_record import RunRecord
 from results.analysis.analysed_run import AnalysedRun, emulated_runs, simulated_runs
+from results.analysis.arrivals import ArrivalRow, completion_results
 from results.analysis.coflows import coflow_results, judge_trace, load_trace_runs, write_coflows
 from results.analysis.columns import to_json, write_csv
 from results.analysis.context import Context, open_folder
-from results.analysis.figures import job_figures
 from results.analysis.paired import Comparison, compare
 from results.analysis.rows import FlowRow, GroupRow, IterationRow
 from results.analysis.sample import beyond_reading
@@ -130,8 +130,9 @@ def _simulated(folder: Context) -> tuple[list[AnalysedRun], Context]:
 
 def _summarise(folder: Context, runs: Sequence[AnalysedRun], *, simulated: bool) -> Summary:
     results = [run.result for run in runs]
-    asked = 1 if simulated else folder.manifest.repeats
-    given = dict.fromkeys(folder.policies, 1) if simulated else folder.manifest.runs_given()
+    asked = folder.manifest.runs_simulated() if simulated else folder.manifest.repeats
+    given = dict.fromkeys(folder.policies, asked) if simulated else folder.manifest.runs_given()
+    jobs = [job for job in folder.jobs if not job.is_background]
     enough = set(folder.policies) - lacking(results, folder.policies, asked).keys()
     reasons = [
         *_of_all(folder),
@@ -139,24 +140,24 @@ def _summarise(folder: Context, runs: Sequence[AnalysedRun], *, simulated: bool)
         *_reasons_of([run for run in results if run.policy not in enough]),
     ]
     # A simulated run is its own prediction: nothing would be compared.
-    predicted = {} if simulated else folder.predictions
-    predictions = {policy: job_figures(rows, folder.jobs) for policy, rows in predicted.items()}
+    predictions = {} if simulated else folder.predicted_means()
     return Summary(
         name=folder.manifest.name,
         backend=folder.manifest.backend,
         time_unit_s=folder.manifest.time_unit_s,
         reasons=tuple(reasons),
-        results=tuple(policy_results(results, folder.policies, folder.jobs, predictions, asked)),
+        results=tuple(policy_results(results, folder.policies, jobs, predictions, asked)),
         runs=tuple(results),
         stretch=folder.manifest.stretch,
-        comparisons=() if simulated else tuple(_comparisons(folder, results)),
+        comparisons=() if simulated and asked == 1 else tuple(_comparisons(folder, results)),
+        completions=tuple(completion_results([run.arrivals for run in runs if run.result.valid], folder.policies)),
         set_aside=tuple(_reasons_of([run for run in results if run.policy in enough])),
     )
 
 
 def _comparisons(folder: Context, results: Sequence[RunResult]) -> list[Comparison]:
     against = folder.manifest.against or folder.policies[0]
-    return compare(results, folder.policies, [job.name for job in folder.jobs], against)
+    return compare(results, folder.policies, [job.name for job in folder.jobs if not job.is_background], against)
 
 
 def _reasons_of(runs: Sequence[RunResult]) -> list[str]:
@@ -174,6 +175,7 @@ def _of_all(folder: Context) -> list[str]:
 def _write_tables(folder: Context, runs: Sequence[AnalysedRun]) -> None:
     """The CSV tables and decisions.jsonl of all runs, the invalid ones too (summary.json says which)."""
     write_csv(folder.root / "iterations.csv", IterationRow, *(run.rows.iterations for run in runs))
+    write_csv(folder.root / "arrivals.csv", ArrivalRow, *(run.arrivals for run in runs))
     write_csv(folder.root / "groups.csv", GroupRow, *(run.rows.groups for run in runs))
     write_csv(folder.root / "flows.csv", FlowRow, *(run.rows.flows for run in runs))
     with writing(folder.root / "decisions.jsonl") as file:

@@ -15,6 +15,7 @@ from echelon.documents.made_pages import with_made
 from echelon.places import DOCS
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.tables import markdown_table
+from results.analysis.arrivals import ArrivalRow, CompletionResult
 from results.analysis.budget import JobBudget
 from results.analysis.coflows import CoflowKind, CoflowResult, CoflowRow
 from results.analysis.columns import columns_of
@@ -29,7 +30,7 @@ from results.report.budget import BUDGET_COLUMNS
 from results.report.comparison import COMPARISON_COLUMNS
 from results.report.in_job import IN_JOB_COLUMNS
 from results.report.printed_column import PrintedColumn
-from results.report.table import COFLOW_COLUMNS, COLUMNS, SWAP_COLUMNS
+from results.report.table import COFLOW_COLUMNS, COLUMNS, COMPLETION_COLUMNS, SWAP_COLUMNS
 
 END = "<!-- end of what is made -->"
 
@@ -39,6 +40,7 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "groups.csv": (GroupRow,),
         "flows.csv": (FlowRow,),
         "coflows.csv": (CoflowRow,),
+        "arrivals.csv": (ArrivalRow,),
         "decisions.jsonl": (RunKey, DecisionRecord),
         "summary.json": (Summary,),
         "summary.json: results": (PolicyResult,),
@@ -51,6 +53,7 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "summary.json: fidelity": (Fidelity,),
         "summary.json: faults": (FaultShown,),
         "summary.json: coflows": (CoflowResult,),
+        "summary.json: completions": (CompletionResult,),
         "summary.json: kinds": (CoflowKind,),
     }
 )
@@ -58,6 +61,7 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
 PRINTED: Mapping[str, Sequence[PrintedColumn[Any]]] = MappingProxyType(
     {
         "printed: jobs": COLUMNS,
+        "printed: completions": COMPLETION_COLUMNS,
         "printed: budgets": BUDGET_COLUMNS,
         "printed: waits inside jobs": IN_JOB_COLUMNS,
         "printed: comparisons": COMPARISON_COLUMNS,

@@ -129,6 +129,8 @@ class _Stages:
 
     asked: Asked
     policy: str
+    repeat: int
+    """Of the run: what computations draw depends on it."""
     ideal: Realism
     enforced: Realism
     plans: Sequence[Adopted] = ()
@@ -148,7 +150,7 @@ class _Stages:
             undecided="wait",
             late_s=0.0,
         )
-        return _Stages(asked, run.outcome.policy, realism, enforced, plans)
+        return _Stages(asked, run.outcome.policy, run.outcome.repeat, realism, enforced, plans)
 
     def times(self, realism: Realism, measured: Measured) -> Times:
         """Mean iteration time of every job, with some causes."""
@@ -157,7 +159,7 @@ class _Stages:
             if policy.promises.plans:
                 policy.memory.follow(self.plans)
             record = simulate(
-                jobs, self.asked.network, policy,
+                jobs, self.asked.network, policy, self.repeat,
                 realism=realism, faults=self.asked.faults, measured=measured,
             )  # fmt: skip
         return {job: figures.iteration_s for job, figures in job_figures(run_rows(record, jobs), jobs).items()}

@@ -19,7 +19,7 @@ import msgspec
 from echelonflow.codec import Document
 from echelonflow.errors import InputError
 from echelonflow.records.run_columns import ComputeColumns, ComputeStep, FlowColumns, FlowStep
-from echelonflow.records.run_record import DecisionRecord, RunRecord
+from echelonflow.records.run_record import Admitted, DecisionRecord, RunRecord
 
 
 class _Computes(msgspec.Struct):
@@ -50,6 +50,7 @@ class _Run(msgspec.Struct):
     flows: _Flows
     decisions: list[DecisionRecord] = []
     counters: dict[str, int] = {}
+    admitted: dict[str, Admitted] = {}
     digest: str | None = None
     """SHA-256 of all of it; None in what was written before there was one."""
 
@@ -123,6 +124,7 @@ def _written(
         ),
         list(run.decisions),
         run.counters,
+        run.admitted,
         _digest(run, c, f),
     )  # fmt: skip
 
@@ -136,7 +138,7 @@ def _read(
     ready_s = [math.nan] * len(f.step) if f.ready_s is None else [math.nan if s is None else s for s in f.ready_s]
     computes.extend(_places(c.step, computes.steps), c.iteration, c.start_s, c.finish_s, c.late_s)
     flows.extend(_places(f.step, flows.steps), f.iteration, f.release_s, f.start_s, f.finish_s, ready_s)
-    found = RunRecord(run.policy, run.repeat, computes, flows, run.decisions, run.counters)
+    found = RunRecord(run.policy, run.repeat, computes, flows, run.decisions, run.counters, run.admitted)
     if run.digest is not None and run.digest != _digest(found, computes, flows):
         raise ValueError(f"the run of {run.policy} is not as it was written: its digest is another one")
     return found, computes, flows
@@ -145,6 +147,8 @@ def _read(
 def _digest(run: RunRecord, computes: ComputeColumns, flows: FlowColumns) -> str:
     words = (run.policy, run.repeat, computes.steps, flows.steps, run.decisions, run.counters)
     found = hashlib.sha256(msgspec.json.encode(words))
+    if run.admitted:  # which runs from before there was a queue do not have
+        found.update(msgspec.json.encode(run.admitted))
     for columns in (computes, flows):
         for column in (columns.step, columns.iteration, *map(columns.times_s, columns.TIMES)):
             found.update(column.astype(column.dtype.newbyteorder("<"), copy=False).tobytes())

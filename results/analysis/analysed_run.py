@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from echelonflow.errors import InputError
 from echelonflow.records.budget import ExplainedRun
 from echelonflow.records.plan import Plan
-from echelonflow.records.run_record import RunRecord
+from echelonflow.records.run_record import RunRecord, as_run
 from echelonflow.records.runs import load_runs
+from results.analysis.arrivals import ArrivalRow, arrival_rows
 from results.analysis.asked import (
     Asked,
     checked,
@@ -47,6 +48,8 @@ class AnalysedRun:
     result: RunResult
     window: Window | None = None
     """The part that pictures show; None if the run did not get so far."""
+    arrivals: Sequence[ArrivalRow] = ()
+    """Its jobs from their arrivals to their ends."""
     throughput: Throughput | None = None
     """What arrived in that part; None where nothing was captured."""
 
@@ -60,22 +63,26 @@ class AnalysedRun:
 def simulated_runs(context: Context) -> list[AnalysedRun]:
     """All runs of a simulated experiment, in the order in which they were made."""
     asked, found = Asked(context.jobs), []
+    waited = not all(job.is_placed for job in context.jobs)
     for record in load_runs(context.files.simulated_runs):
         name = f"{record.policy} {record.repeat}"
         try:
+            if waited:  # and was placed as there was room
+                asked = Asked(as_run(context.jobs, record))
             checked(record, asked, f"{context.files.simulated_runs}, {record.policy}")
         except InputError as error:
             found.append(AnalysedRun.without_rows(name, record.policy, record.repeat, [f"cannot be read: {error}"]))
             continue
         reasons = _incomplete(record, asked)
-        kept_twice = context.prediction.get(record.policy)  # in older folders
+        kept_twice = context.prediction.get((record.policy, record.repeat))  # in older folders
         if kept_twice is not None and (kept_twice.computes, kept_twice.flows) != (record.computes, record.flows):
             reasons.append("runs.json and prediction.json, which were one simulation, differ")
-        rows = run_rows(record, context.jobs, network=context.manifest.network, is_prediction=True)
-        figures = job_figures(rows, context.jobs)
+        rows = run_rows(record, asked.jobs, network=context.manifest.network, is_prediction=True)
+        figures = job_figures(rows, asked.jobs)
+        arrivals = arrival_rows(record, asked.jobs, rows.iterations)
         faults = faults_simulated(context.manifest.faults, record.end_s)
         result = RunResult(name, record.policy, record.repeat, tuple(reasons), figures, None, faults=faults)
-        found.append(AnalysedRun(name, record, rows, result, window(rows.iterations, context.jobs)))
+        found.append(AnalysedRun(name, record, rows, result, window(rows.iterations, asked.jobs), arrivals))
     return found
 
 
@@ -124,7 +131,8 @@ def _judged(run: RawRun, plan: Plan, evidence: Evidence) -> AnalysedRun:
     )  # fmt: skip
     rows = run_rows(
         record, jobs,
-        predicted=context.predicted(outcome.policy), packets=evidence.packets, network=context.manifest.network,
+        predicted=context.predicted(outcome.policy, outcome.repeat), packets=evidence.packets,
+        network=context.manifest.network,
     )  # fmt: skip
     rows = dataclasses.replace(rows, iterations=_with_policies(rows.iterations, outcome.policy, evidence.swapped))
     figures = job_figures(rows, jobs)
@@ -160,7 +168,9 @@ def _judged(run: RawRun, plan: Plan, evidence: Evidence) -> AnalysedRun:
     if part is not None and clock is not None:
         iterations = max(job.iterations for job in jobs)
         arrived = throughput(captures, plan.addresses, clock, (part.start_s, part.finish_s), iterations)
-    return AnalysedRun(outcome.label, record, rows, result, part, arrived)
+    return AnalysedRun(
+        outcome.label, record, rows, result, part, arrival_rows(record, jobs, rows.iterations), throughput=arrived
+    )
 
 
 def _explanation(run: RawRun) -> ExplainedRun | None:
@@ -185,7 +195,7 @@ def _judge_times(
     """Why times are not those that were asked for: by effect, or by the bare prediction where no effect is known."""
     context, outcome = run.context, run.outcome
     if explained is None:
-        return judge_prediction(figures, context.predicted_figures(outcome.policy), context.limits)
+        return judge_prediction(figures, context.predicted_figures(outcome.policy, outcome.repeat), context.limits)
     if not outcome.completed:  # which is reason enough
         return []
     if explained.failure is not None:

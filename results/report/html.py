@@ -21,7 +21,7 @@ from results.report.budget import unexplained_share
 from results.report.comparison import narrowing_lines
 from results.report.in_job import held_back
 from results.report.printed_column import MISSING, format_estimate, format_seconds, format_share
-from results.report.table import stretched, swapped_parts, unit_of
+from results.report.table import lists_jobs, stretched, swapped_parts, unit_of
 
 _PICTURES = (
     (
@@ -93,6 +93,7 @@ def write_report(folder: RunFolder, manifest: Manifest, calibration: Calibration
     environment.filters["rate"] = lambda rate_Bps: format_rate(rate_Bps * 8)
     text = environment.get_template("report.html.j2").render(
         summary=summary,
+        listed=lists_jobs(summary),
         unit=unit,
         manifest=manifest,
         simulated=summary.backend == "fluid",
