@@ -12,6 +12,7 @@ from echelonflow.files import writing
 from echelonflow.model.dag import Job
 from echelonflow.records.run_record import RunRecord
 from results.analysis.analysed_run import AnalysedRun, emulated_runs, simulated_runs
+from results.analysis.arrivals import ArrivalRow, completion_results
 from results.analysis.coflows import TraceRun, coflow_results, judge_trace, load_trace_runs, write_coflows
 from results.analysis.columns import to_json, write_csv, write_joined
 from results.analysis.context import Context, open_folder
@@ -142,8 +143,9 @@ def _simulated(folder: Context) -> tuple[list[AnalysedRun], Context]:
 
 def _summarise(folder: Context, runs: Sequence[AnalysedRun], *, simulated: bool) -> Summary:
     results = [run.result for run in runs]
-    asked = 1 if simulated else folder.manifest.repeats
-    given = dict.fromkeys(folder.policies, 1) if simulated else folder.manifest.runs_given()
+    asked = folder.manifest.runs_simulated() if simulated else folder.manifest.repeats
+    given = dict.fromkeys(folder.policies, asked) if simulated else folder.manifest.runs_given()
+    jobs = [job for job in folder.jobs if not job.is_background]
     enough = set(folder.policies) - lacking(results, folder.policies, asked).keys()
     reasons = [
         *_of_all(folder),
@@ -151,18 +153,18 @@ def _summarise(folder: Context, runs: Sequence[AnalysedRun], *, simulated: bool)
         *_reasons_of([run for run in results if run.policy not in enough]),
     ]
     # A simulated run is its own prediction: nothing would be compared.
-    predicted = {} if simulated else folder.predictions
-    predictions = {policy: folder.predicted_figures(policy) for policy in predicted}
     counting = folder.manifest.counting
+    predictions = {} if simulated else folder.predicted_means()
     return Summary(
         name=folder.manifest.name,
         backend=folder.manifest.backend,
         time_unit_s=folder.manifest.time_unit_s,
         reasons=tuple(reasons),
-        results=tuple(policy_results(results, folder.policies, folder.jobs, predictions, asked)),
+        results=tuple(policy_results(results, folder.policies, jobs, predictions, asked)),
         runs=tuple(results),
         stretch=folder.manifest.stretch,
-        comparisons=() if simulated else tuple(_comparisons(folder, results)),
+        comparisons=() if simulated and asked == 1 else tuple(_comparisons(folder, results)),
+        completions=tuple(completion_results([run.arrivals for run in runs if run.result.valid], folder.policies)),
         set_aside=tuple(_reasons_of([run for run in results if run.policy in enough])),
         together=tuple(_together(folder, results)),
         window=None if counting.is_all else counting.words,
@@ -177,7 +179,7 @@ def _together(folder: Context, results: Sequence[RunResult]) -> Iterator[Togethe
 
 def _comparisons(folder: Context, results: Sequence[RunResult]) -> list[Comparison]:
     against = folder.manifest.against or folder.policies[0]
-    return compare(results, folder.policies, [job.name for job in folder.jobs], against)
+    return compare(results, folder.policies, [job.name for job in folder.jobs if not job.is_background], against)
 
 
 def _reasons_of(runs: Sequence[RunResult]) -> list[str]:
@@ -196,6 +198,7 @@ def _write_tables(folder: Context, runs: Sequence[AnalysedRun]) -> None:
     """The CSV tables and decisions.jsonl of all runs, the invalid ones too, which are marked."""
     marks = [RunMark(run.result.valid) for run in runs]
     write_csv(folder.root / "iterations.csv", IterationRow, *(run.rows.iterations for run in runs), beside=marks)
+    write_csv(folder.root / "arrivals.csv", ArrivalRow, *(run.arrivals for run in runs), beside=marks)
     write_csv(folder.root / "groups.csv", GroupRow, *(run.rows.groups for run in runs), beside=marks)
     write_csv(folder.root / "flows.csv", FlowRow, *(run.rows.flows for run in runs), beside=marks)
     results = [run.result for run in runs]

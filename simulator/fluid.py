@@ -21,6 +21,7 @@ from echelonflow.scheduling.policies.lookahead import Adopted
 from echelonflow.scheduling.state import ITERATION_BITS
 from echelonflow.scheduling.trace_kernels.jit import is_ready
 from simulator.acknowledgements import Acknowledgements
+from simulator.admission import Queue
 from simulator.ahead import DecidedAhead
 from simulator.engine import Engine, Replayed
 from simulator.faults import FaultsInForce, with_classes
@@ -67,6 +68,7 @@ def simulate(
     measured: Measured | None = None,
     profiles: Sequence[Job] | None = None,
     rates: RateLog | None = None,
+    queue: Queue | None = None,
 ) -> RunRecord:
     """Run all iterations of `jobs` on `network` under `policy`; times in seconds from the run's zero.
 
@@ -76,7 +78,7 @@ def simulate(
     `faults` are what is planned to go wrong (`simulator.faults`). `measured` is what a run was found to be late by: the
     simulation is of that run, as far as the causes in it go. `profiles` are the jobs as they are declared, where somebody
     profiled them wrongly: the same in all but how long computations take and how much transfers carry. In `rates` is noted
-    how fast every flow goes.
+    how fast every flow goes. Jobs without a placement wait in the `queue` for GPUs.
     """
     record = RunRecord(policy.name, repeat)
     if _in_columns(jobs, network, policy, realism, faults, measured) and _have_sizes_of(jobs, profiles or jobs):
@@ -101,6 +103,7 @@ def simulate(
         clocks=policy.promises.reads_clock,
         connections=policy.promises.reads_connections,
         slots=policy.slots,
+        queue=queue,
     )
     ahead = DecidedAhead(source, policy, realism) if is_ahead else None
     carried_Bps = None if measured is None else measured.carried_Bps
@@ -150,7 +153,8 @@ def _in_columns(
     if any(job.discipline is not None or job.iterations > 1 << ITERATION_BITS for job in jobs):
         return False
     hosts = {host for job in jobs for host in job.placement}
-    if len({job.name for job in jobs}) < len(jobs) or not hosts <= network.edge_switch.keys():
+    are_placed = all(job.is_placed for job in jobs) and hosts <= network.edge_switch.keys()
+    if len({job.name for job in jobs}) < len(jobs) or not are_placed:
         return False
     if policy.promises.plans:
         return policy.memory.script is None
@@ -163,8 +167,8 @@ def _planned(jobs: Sequence[Job], network: Network, name: str) -> Sequence[Adopt
     ideal = policies.load(name)
     if not _in_columns(jobs, network, ideal, EXACT, (), None):
         raise InputError(
-            f"policy {name}: looks ahead by compiled loops (numba), for jobs that do not hold back flows by themselves; "
-            "choose another policy, such as clock"
+            f"policy {name}: looks ahead by compiled loops (numba), for jobs that are placed and do not hold back flows by "
+            "themselves; choose another policy, such as clock"
         )
     simulate(jobs, network, ideal)
     history: Sequence[Adopted] = ideal.memory.history

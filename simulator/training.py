@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
+import itertools
 import math
 import random
 from array import array
@@ -11,9 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from echelonflow.errors import InputError, RunError
 from echelonflow.job_scheduling.gate import Gate
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.dag import Compute, Job, Step
+from echelonflow.model.draws import Durations
 from echelonflow.model.faults import Fault, Slowdowns
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.model.measured import Measured
@@ -21,14 +25,15 @@ from echelonflow.model.network import Network
 from echelonflow.model.progress import JobProgress, StepKey
 from echelonflow.model.slots import HeldIterations, Slots
 from echelonflow.records.run_columns import ComputeColumns, ComputeStep, FlowColumns, FlowStep
-from echelonflow.records.run_record import RunRecord
+from echelonflow.records.run_record import Admitted, RunRecord
 from echelonflow.scheduling.ahead import Candidates
 from echelonflow.scheduling.folding import UNDECIDED
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.scheduling.state import SchedulerState
 from echelonflow.scheduling.time_shifts import Profile
-from echelonflow.wire.declare import declarations
-from echelonflow.wire.messages import FlowDeclaration
+from echelonflow.wire.declare import Declarer
+from echelonflow.wire.messages import Declare, FlowDeclaration
+from simulator.admission import Admission, Queue
 from simulator.engine import waits_for_ever
 from simulator.flows import Flows
 
@@ -60,10 +65,8 @@ class _Step:
 
     host: str
     """That begins it."""
-    duration_s: float
-    """Of what does not touch the network: a computation, or a transfer within a host, which takes no time."""
-    compute: tuple[str, int, str] | None
-    """Kind, rank and host of a computation."""
+    compute: Compute | None
+    """None of a transfer."""
     flow: tuple[FlowDeclaration, str, str] | None
     """Declaration, group and group's kind of a transfer over the network."""
     ends: tuple[int, ...] = ()
@@ -85,6 +88,7 @@ class TrainingJobs:
     can be released next (`candidates`), and only with `clocks` what the clocks of the jobs say. Without `connections`
     snapshots do not tell what is sent from host to host. Where a policy has `slots`,
     iterations of jobs begin when it says so; it is asked when jobs come or go. Where a run has measured when they began, that counts.
+    Jobs without a placement wait in the `queue` until there is room for them.
     """
 
     def __init__(
@@ -101,6 +105,7 @@ class TrainingJobs:
         clocks: bool = False,
         connections: bool = True,
         slots: Callable[[Sequence[Profile]], Mapping[str, Slots]] | None = None,
+        queue: Queue | None = None,
     ) -> None:
         self.candidates = Candidates()
         self._jobs = list(jobs)
@@ -112,6 +117,7 @@ class TrainingJobs:
         hosts = {host for job in jobs for host in job.placement} if faults else set()
         self._slow = {host: Slowdowns(faults, host) for host in hosts}
         self._progress = [JobProgress(job) for job in jobs]
+        self._durations = [Durations(job, record.repeat) for job in jobs]
         self._gates = [None if job.discipline is None else Gate(job) for job in jobs]
         """What lets a job's transfers go; None: they go as soon as they are ready."""
         self._held_since_s: dict[tuple[int, StepKey], float] = {}
@@ -125,16 +131,16 @@ class TrainingJobs:
         self._late_s = late_s
         self._with_connections = connections
         self._draw = random.Random(record.repeat)
-        declared: dict[tuple[str, str], tuple[FlowDeclaration, str, str]] = {}
-        for group in declarations(profiles or jobs, ahead=ahead, network=network if clocks else None):
-            self._state.declare(group)
-            self.candidates.declare(group)
-            declared.update({(group.job, flow.flow): (flow, group.group, group.kind) for flow in group.flows})
-        computes, flows = _recorded_computes(jobs), _recorded_flows(jobs, declared)
-        self._computes, self._flows_ended = ComputeColumns(tuple(computes.values())), FlowColumns(tuple(flows.values()))
+        self._admission = None if queue is None else Admission(queue)
+        self._admitted = record.admitted
+        self._computes, self._flows_ended = ComputeColumns(()), FlowColumns(())
         record.computes, record.flows = self._computes, self._flows_ended
-        places = {key: place for steps in (computes, flows) for place, key in enumerate(steps)}
-        self._steps = [{step.name: _step(job, step, declared, places) for step in job.dag.steps} for job in jobs]
+        self._declarer = Declarer(len(jobs), ahead=ahead, network=network if clocks else None)
+        self._steps: list[dict[str, _Step]] = [{} for _ in jobs]
+        """Of each job, once it is placed."""
+        placed = [i for i, job in enumerate(jobs) if job.is_placed]
+        known = profiles or jobs
+        self._make_known(placed, [group for i in placed for group in self._declarer.of(known[i])])
         self._calendar: list[tuple[float, int, int, StepKey | _Ready | _Noticed, float]] = []
         """Heap of (end, sequence number, job, step, start): computations under way, and what is noticed when."""
         self._sequence = 0
@@ -151,6 +157,23 @@ class TrainingJobs:
         for i, job in enumerate(jobs):
             self._schedule(job.start_s, i, _BEGIN, job.start_s)
 
+    def _make_known(self, placed: Sequence[int], groups: Sequence[Declare]) -> None:
+        """Declare the `groups` of some jobs, and make room for what their steps will leave in the record."""
+        declared: dict[StepName, tuple[FlowDeclaration, str, str]] = {}
+        for group in groups:
+            self._state.declare(group)
+            self.candidates.declare(group)
+            declared.update({(group.job, flow.flow): (flow, group.group, group.kind) for flow in group.flows})
+        jobs = [self._jobs[i] for i in placed]
+        computes, flows = _recorded_computes(jobs), _recorded_flows(jobs, declared)
+        places: dict[StepName, int] = {}
+        for columns, steps in ((self._computes, computes), (self._flows_ended, flows)):
+            places.update(zip(steps, itertools.count(len(columns.steps))))
+        self._computes.add_steps(tuple(computes.values()))
+        self._flows_ended.add_steps(tuple(flows.values()))
+        for i, job in zip(placed, jobs, strict=True):
+            self._steps[i] = {step.name: _step(job, step, declared, places) for step in job.dag.steps}
+
     def next_s(self) -> float:
         return self._calendar[0][0] if self._calendar else math.inf
 
@@ -158,6 +181,7 @@ class TrainingJobs:
         while self._calendar and self._calendar[0][0] <= now_s:
             _, _, i, step, start_s = heapq.heappop(self._calendar)
             self._end_step(i, step, start_s, now_s)
+        self._admit(now_s)
         if self._slots is not None and (under_way := self._state.clocks.names_under_way()) != self._slots_for:
             found = self._slots(self._state.clocks.profiles())
             for job, held in self._held.items():
@@ -190,6 +214,7 @@ class TrainingJobs:
             self._handles_ended.append(h)
             self._begin(i, self._progress[i].finish(iteration, name), now_s)
             self._tell_gate(i, key, now_s)
+            self._leave_if_done(i)
 
     def in_force_s(self, handle: Ints, now_s: float) -> Floats:
         """When what is decided now is in force for each of these flows, by what was measured."""
@@ -263,6 +288,8 @@ class TrainingJobs:
     def check_done(self) -> None:
         """RunError unless every job has come to its end, or to one that was planned."""
         for i, (job, progress) in enumerate(zip(self._jobs, self._progress, strict=True)):
+            if not job.is_placed:
+                raise RunError(f"job {job.name} waits for ever for {job.dag.ranks} GPUs: no room was found for it")
             if not progress.done and i not in self._ended:
                 gate = self._gates[i]
                 raise waits_for_ever(job.name, "" if gate is None else gate.why_waiting())
@@ -277,7 +304,7 @@ class TrainingJobs:
             self._ask_gate(i, key, now_s)
             return
         if key == _BEGIN:
-            self._begin(i, progress.start(), now_s)
+            self._arrive(i, now_s)
             return
         iteration, name = key
         step = self._steps[i][name]
@@ -290,6 +317,38 @@ class TrainingJobs:
         self._begin(i, progress.finish(iteration, name), now_s)
         if step.compute is None:
             self._tell_gate(i, (job.name, iteration, name), now_s)
+        self._leave_if_done(i)
+
+    def _arrive(self, i: int, now_s: float) -> None:
+        """A job is there: it begins, or waits in the queue until it is placed."""
+        job = self._jobs[i]
+        if job.is_placed:
+            if self._admission is not None and not job.is_background:
+                self._admission.occupy(job.placement)
+            self._begin(i, self._progress[i].start(), now_s)
+        elif self._admission is None:
+            raise InputError(f"job {job.name} has no placement, and there is no queue in which it could wait for one")
+        else:
+            self._admission.arrive(i, job)
+
+    def _admit(self, now_s: float) -> None:
+        """Begin the jobs in the queue that there is room for."""
+        for i, placement in () if self._admission is None else self._admission.admit():
+            arrived = self._jobs[i]
+            job = self._jobs[i] = dataclasses.replace(arrived, placement=placement, start_s=now_s)
+            self._admitted[job.name] = Admitted(arrived.start_s, now_s, placement)
+            self._make_known([i], self._declarer.of_newcomer(job))
+            self._begin(i, self._progress[i].start(), now_s)
+
+    def _leave_if_done(self, i: int) -> None:
+        job = self._jobs[i]
+        if self._admission is None or job.is_background or not self._progress[i].done:
+            return
+        self._admission.leave(job.placement)
+        if job.name in self._admitted:  # the state is of jobs that are there, however many there are in all
+            self._state.withdraw(job.name)
+            self.candidates.withdraw({job.name})
+            self._steps[i] = {}
 
     def _begin(self, i: int, keys: list[StepKey], now_s: float) -> None:
         steps, job = self._steps[i], self._jobs[i].name
@@ -315,7 +374,7 @@ class TrainingJobs:
                     self._release(i, (job, iteration, name), step.size_bytes, now_s)
             else:
                 late_s = self._draw.expovariate(1 / self._late_s) if self._late_s and step.compute is not None else 0.0
-                self._schedule(self._finish_s(step, begin_s) + late_s, i, key, begin_s)
+                self._schedule(self._finish_s(i, iteration, step, begin_s) + late_s, i, key, begin_s)
 
     def _ask_gate(self, i: int, what: _Ready | _Noticed, now_s: float) -> None:
         """Tell a job's gate, and let go what it lets go."""
@@ -372,9 +431,12 @@ class TrainingJobs:
         if iteration + 1 < job.iterations:
             yield from ((iteration + 1, after) for after in job.dag.next_followers[name])
 
-    def _finish_s(self, step: _Step, start_s: float) -> float:
-        slow = None if step.compute is None else self._slow.get(step.compute[2])
-        return start_s + step.duration_s if slow is None else slow.finish_s(start_s, step.duration_s)
+    def _finish_s(self, i: int, iteration: int, step: _Step, start_s: float) -> float:
+        """When what does not touch the network ends; a transfer within a host takes no time."""
+        if step.compute is None:
+            return start_s
+        duration_s, slow = self._durations[i].of(iteration, step.compute), self._slow.get(step.host)
+        return start_s + duration_s if slow is None else slow.finish_s(start_s, duration_s)
 
     def _flow(self, i: int, name: str) -> tuple[FlowDeclaration, str, str]:
         flow = self._steps[i][name].flow
@@ -430,12 +492,11 @@ def _step(
     key = (job.name, step.name)
     if isinstance(step, Compute):
         host = job.placement[step.rank]
-        return _Step(host, step.duration_s, (step.kind, step.rank, host), None, (), not step.after, places[key], 0)
+        return _Step(host, step, None, (), not step.after, places[key])
     # One within a host is not declared.
     ends, place = (step.src_rank, step.dst_rank), places.get(key, 0)
-    return _Step(
-        job.placement[step.src_rank], 0.0, None, declared.get(key), ends, not step.after, place, step.size_bytes
-    )
+    host = job.placement[step.src_rank]
+    return _Step(host, None, declared.get(key), ends, not step.after, place, step.size_bytes)
 
 
 def _set(column: Ints, row: int, value: int) -> Ints:

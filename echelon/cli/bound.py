@@ -48,10 +48,13 @@ def bound(
     """
     from echelon.experiment import schema
     from echelon.study import bounding
+    from echelonflow.model.dag import as_declared
 
     experiment = schema.load(file, {"policies": policy} if policy else None, scheduler or ())
     if experiment.trace is not None:
         raise InputError(f"{file}: is a trace of Coflows; bounds are for jobs, which have iterations")
+    if experiment.queue is not None:
+        raise InputError(f"{file}: its jobs wait for GPUs; bounds are for jobs whose hosts and starts are known before")
     console = Console(stderr=True)
     with console.status(experiment.name) as status:
 
@@ -59,7 +62,13 @@ def bound(
             status.update(f"{experiment.name}: {words}")
 
         found = bounding.distances(
-            experiment.name, experiment.jobs, experiment.network, experiment.policies, orders, programs, say
+            experiment.name,
+            as_declared(experiment.jobs),
+            experiment.network,
+            experiment.policies,
+            orders,
+            programs,
+            say,
         )
     typer.echo(json.dumps(found.to_dict()) if as_json else bounding.table(found))
 

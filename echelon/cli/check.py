@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 MOST_HOSTS_SHOWN = 16
 
 
+MOST_LISTED = 50
+"""Jobs that are told of one by one."""
+
+
 def check(
     files: Annotated[list[Path], typer.Argument(help="Experiment files (YAML), as for `echelon run`.")],
     policy: Policies = None,
@@ -60,7 +64,11 @@ def _described(experiment: Experiment) -> Iterator[str]:
     if network.spreads_connections:
         yield "           connections are spread over equally short paths"
     imported = {note.job: note.imported for note in experiment.notes}
-    for job in experiment.jobs:
+    names = {job.name for job in experiment.jobs}
+    for name in imported.keys() - names:  # many jobs of one file
+        yield f"jobs       {name}: as they are in a trace"
+        yield from (f"           {line}" for line in imported[name])
+    for job in experiment.jobs[:MOST_LISTED]:
         flows = job.dag.transfers
         size = format_size(sum(flow.size_bytes for flow in flows))
         work = f"{len(job.dag.computes)} computations, {len(flows)} flows of {size} together"
@@ -70,6 +78,8 @@ def _described(experiment: Experiment) -> Iterator[str]:
         if job.discipline is not None:
             tasks = _number(len(job.discipline.tasks), "task")
             yield f"           {job.discipline.scheduler} puts what it sends in order: {tasks} of all ranks together"
+    if len(experiment.jobs) > MOST_LISTED:
+        yield f"           and {_number(len(experiment.jobs) - MOST_LISTED, 'more job')}"
     if experiment.trace is not None:
         yield f"trace      {experiment.trace.name}: {experiment.trace.coflows} Coflows with {experiment.trace.flows} flows"
     for fault in experiment.faults:

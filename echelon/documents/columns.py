@@ -16,6 +16,7 @@ from echelon.places import DOCS
 from echelonflow.records.blame import Blame
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.tables import markdown_table
+from results.analysis.arrivals import ArrivalRow, CompletionResult
 from results.analysis.budget import JobBudget
 from results.analysis.coflows import CoflowKind, CoflowResult, CoflowRow
 from results.analysis.columns import columns_of
@@ -35,7 +36,7 @@ from results.report.budget import BUDGET_COLUMNS
 from results.report.comparison import COMPARISON_COLUMNS
 from results.report.in_job import IN_JOB_COLUMNS
 from results.report.printed_column import PrintedColumn
-from results.report.table import COFLOW_COLUMNS, COLUMNS, SWAP_COLUMNS
+from results.report.table import COFLOW_COLUMNS, COLUMNS, COMPLETION_COLUMNS, SWAP_COLUMNS
 from results.report.together import TOGETHER_COLUMNS
 
 END = "<!-- end of what is made -->"
@@ -50,6 +51,7 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "links.csv": LINK_COLUMNS,
         "blame.csv": BLAME_COLUMNS,
         "coflows.csv": (CoflowRow,),
+        "arrivals.csv": (ArrivalRow,),
         "decisions.jsonl": (RunKey, DecisionRecord),
         "summary.json": (Summary,),
         "summary.json: results": (PolicyResult,),
@@ -67,6 +69,7 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "summary.json: fidelity": (Fidelity,),
         "summary.json: faults": (FaultShown,),
         "summary.json: coflows": (CoflowResult,),
+        "summary.json: completions": (CompletionResult,),
         "summary.json: kinds": (CoflowKind,),
     }
 )
@@ -75,6 +78,7 @@ PRINTED: Mapping[str, Sequence[PrintedColumn[Any]]] = MappingProxyType(
     {
         "printed: jobs": COLUMNS,
         "printed: all jobs together": TOGETHER_COLUMNS,
+        "printed: completions": COMPLETION_COLUMNS,
         "printed: budgets": BUDGET_COLUMNS,
         "printed: blame": BLAME_PRINTED,
         "printed: waits inside jobs": IN_JOB_COLUMNS,

@@ -49,7 +49,16 @@ class Extent:
 
 
 def check_emulation(network: Network, jobs: Sequence[Job], repeats: int, policies: int) -> None:
-    """BeyondBoundsError, naming the option, for what can be simulated and is too much for an emulation."""
+    """BeyondBoundsError, naming the option, for what can be simulated and is too much for an emulation.
+
+    InputError where jobs wait for GPUs.
+    """
+    waiting = [job.name for job in jobs if not job.is_placed]
+    if waiting:
+        raise InputError(
+            f"queue: {len(waiting):,} jobs wait for GPUs, and are placed as these become free: that is simulated, not "
+            "emulated; add --backend fluid, or take the queue away and give each job a placement and a start"
+        )
     check_most("emulated hosts", len(network.hosts), MOST_EMULATED_HOSTS, {"hosts": len(network.hosts)})
     ports = Counter(link.src for link in network.links if link.src not in network.edge_switch)
     longest = max((f"{switch}-eth{count}" for switch, count in ports.items()), key=len)

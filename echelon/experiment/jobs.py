@@ -26,7 +26,9 @@ Made = TypeVar("Made")
 _MOST_SIZES = 12
 """Of tasks that are listed one by one."""
 
-BESIDE = ("iterations", "profile", "placement", "scaling", "scheduler", "start", "weight")
+BESIDE = (
+    "count", "iterations", "jitter", "job_trace", "placement", "profile", "scaling", "scheduler", "start", "stragglers", "weight",
+)  # fmt: skip
 """Keys of every job, beside the options of its paradigm."""
 PROFILES = Path(profile.__file__).parent / "profiles"
 

@@ -7,7 +7,8 @@ topologies and paradigms by `echelonflow.options`. What is beyond `echelonflow.b
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -17,23 +18,27 @@ import msgspec
 
 from controller.enforcers import load as load_enforcer
 from echelon.experiment import swept, yaml_file
+from echelon.experiment.arrivals import with_arrivals
+from echelon.experiment.background import background_job
 from echelon.experiment.extent import Extent
 from echelon.experiment.fault_lines import LineOf, collect, no_line, refusal
 from echelon.experiment.faults import build_fault, overlaps
+from echelon.experiment.job_trace import Wanted, build_job_trace
 from echelon.experiment.jobs import BuiltJob, build_job
 from echelon.experiment.networks import build_network
 from echelon.experiment.placing import Placing
 from echelon.experiment.placing import check as check_placement
 from echelon.experiment.policy_texts import enforcers_of
+from echelon.experiment.queueing import check_room, queue_of
 from echelon.experiment.scheduler_texts import with_schedulers
 from echelon.experiment.settings import NOTHING_SET, Settings, covers, with_settings
-from echelon.experiment.specs import EmulationSpec, ExperimentSpec, FaultSpec, JobSpec, TraceSpec
+from echelon.experiment.specs import EmulationSpec, ExperimentSpec, FaultSpec, JobSpec, JobTraceSpec, TraceSpec
 from echelon.experiment.swept import Swept
 from echelon.experiment.trace_jobs import build_trace
 from echelon.experiment.window import counting_of
 from echelon.experiment.wording import Place, structure
 from echelonflow.bounds import BeyondBoundsError
-from echelonflow.errors import InputError
+from echelonflow.errors import InputError, about
 from echelonflow.model.coflow_trace import CoflowTrace
 from echelonflow.model.counting import ALL, Counting
 from echelonflow.model.dag import Job, JobDag
@@ -45,8 +50,10 @@ from echelonflow.records.manifest import JobNotes
 from echelonflow.scheduling import policies
 from echelonflow.spelling import unknown
 from results.analysis.limits import Limits
+from simulator.admission import Queue
 from simulator.realism import EXACT, Realism
 
+_BESIDE_JOB_TRACE = frozenset({"jitter", "job_trace", "name", "placement", "stragglers", "weight"})
 LEAST_ITERATION_S = 1e-9
 LEAST_PROGRESS_INTERVAL_S, MOST_PROGRESS_INTERVAL_S = 0.001, 10.0
 
@@ -81,11 +88,22 @@ class Experiment:
     """The policy that others are compared with; None for the first."""
     counting: Counting = ALL
     """Which iterations count."""
+    sweep: Swept | None = None
+    """What `echelon sweep` varies in it; everything else takes the experiment as it stands."""
+    queue: Queue | None = None
+    """Where jobs wait for GPUs that have no placement; None if all have one."""
     enforcers: Mapping[str, str] = field(default_factory=dict)
     """Policy to what enforces it by its own account. Asked once: a user's file takes a process to ask."""
 
-    sweep: Swept | None = None
-    """What `echelon sweep` varies in it; everything else takes the experiment as it stands."""
+    @property
+    def runs_simulated(self) -> int:
+        """How many simulations of each policy differ: as many as repeats where anything is drawn, and one elsewhere."""
+        return self.repeats if self.is_drawn else 1
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether computations of any job are drawn, so that repeats differ in simulation, too."""
+        return any(job.draws is not None for job in self.jobs)
 
     def enforcer_of(self, policy: str) -> str:
         """The enforcer for a policy: the experiment's, or with `auto` the policy's own."""
@@ -149,15 +167,16 @@ def check(data: dict[str, Any], path: Path, line_of: LineOf = no_line, known: Se
     realism = collect(faults, "fluid", spec.fluid.realism)
     planned = _planned_faults(spec, network, made.jobs, faults)
     counting = _counting(spec, made, faults)
+    jobs, queue = _arriving(spec, made, network, faults)
     sweep = spec.sweep
     asked = None if sweep is None else collect(faults, "sweep", lambda: swept.of_file(sweep.model_dump()))
     if faults or network is None or limits is None or realism is None or counting is None:
         raise refusal(path, faults, line_of)
     return Experiment(
-        spec.name, spec.title or spec.name, path, network, tuple(made.jobs), tuple(spec.policies), spec.repeats,
+        spec.name, spec.title or spec.name, path, network, tuple(jobs), tuple(spec.policies), spec.repeats,
         spec.seed, spec.emulation, limits, unit_s, tuple(made.notes), data,
         trace=made.traces[0] if made.traces else None, realism=realism, faults=planned, stretch=spec.stretch, against=spec.against,
-        enforcers=enforcers, counting=counting, sweep=asked,
+        enforcers=enforcers, counting=counting, sweep=asked, queue=queue,
     )  # fmt: skip
 
 
@@ -167,6 +186,14 @@ class _Made:
 
     stretch: float
     placing: Placing | None
+    seed: int
+    extent: Extent
+    is_queued: bool
+    """Whether jobs that list no hosts are placed when there is room for them."""
+    placed_by: dict[str, str] = field(default_factory=dict)
+    """How each of those is placed."""
+    with_start: set[str] = field(default_factory=set)
+    """Jobs that say when they start."""
     jobs: list[Job] = field(default_factory=list)
     traces: list[CoflowTrace] = field(default_factory=list)
     notes: list[JobNotes] = field(default_factory=list)
@@ -176,12 +203,15 @@ def _jobs(
     spec: ExperimentSpec, at_fault: Collection[Place], folder: Path, network: Network | None, faults: list[str]
 ) -> _Made:
     """Every job that can be made; none after one that is too large, so that a file cannot ask for many of those."""
-    made, extent = _Made(spec.stretch, _placing(spec, network, faults)), Extent()
+    extent = Extent()
+    made = _Made(spec.stretch, _placing(spec, network, faults), spec.seed, extent, _is_queued(spec))
     for i, job in enumerate(spec.jobs):
         if ("jobs", i) in at_fault or extent.exceeded:
             continue
         if job.trace is not None:
             _add_trace(i, job, job.trace, folder, network, made, faults)
+        elif job.job_trace is not None:
+            _add_job_trace(i, job, job.job_trace, folder, network, made, extent, faults)
         else:
             _add_job(i, job, folder, network, made, extent, faults)
     if spec.stretch != 1 and any(job.trace is not None for job in spec.jobs):
@@ -251,6 +281,9 @@ def _planned_faults(
     """What `faults:` plans; mistakes in it are added to `faults`."""
     if spec.faults and any(job.trace is not None for job in spec.jobs):
         faults.append("faults: do not go with a trace of Coflows; describe the jobs behind it by a paradigm")
+    if spec.faults and _is_queued(spec):
+        faults.append("faults: do not go with a queue: on which hosts its jobs will run, nobody knows before")
+        return ()
     if network is None or len(jobs) < len(spec.jobs):  # hosts and links of what is at fault itself cannot be checked
         return ()
 
@@ -271,6 +304,7 @@ def _add_job(
 ) -> None:
     where = f"jobs.{index}"
     start_s = collect(faults, f"{where}.start", lambda: parse_duration_s(spec.start))
+    draws = collect(faults, where, lambda: (spec.draws(made.seed),))
     # A job of a network that is at fault is checked all the same, on a link that stands for it.
     link_Bps = min(network.capacity_Bps) if network is not None else 1e6
     built = collect(faults, where, lambda: _built(spec, link_Bps, folder, extent, made.stretch))
@@ -278,34 +312,91 @@ def _add_job(
     where_placed = where if written is None else f"{where}.placement"
     if (built is None or placing is None) and isinstance(written, str):
         collect(faults, where_placed, lambda: check_placement(written))
-    if built is None or start_s is None or placing is None:
+    if built is None or start_s is None or placing is None or draws is None:
         return
-    dag = built.dag
-    placement = collect(faults, where_placed, lambda: placing.place(spec.name, dag, written))
-    if placement is None:
+    dag, waits = built.dag, made.is_queued and not isinstance(written, list)
+    if waits and isinstance(written, str):
+        known = len(faults)
+        collect(faults, where_placed, lambda: check_placement(written))
+        if len(faults) > known:
+            return
+
+    def one(name: str) -> Job:
+        """One of the jobs of this entry; it is counted."""
+        placement: tuple[str, ...] = ()
+        if not waits:
+            placement = placing.place(name, dag, written) if written is None else _placed(placing, name, dag, written)
+        if not _takes_time(dag, placement):
+            raise InputError("nothing in it takes any time: it computes for 0 s, and sends nothing from host to host")
+        discipline = built.discipline
+        job = Job(name, dag, placement, spec.iterations, spec.weight, start_s * made.stretch, discipline, draws[0])
+        return _counted(extent, job)
+
+    names = [spec.name] if spec.count == 1 else [f"{spec.name}-{number + 1}" for number in range(spec.count)]
+    jobs = collect(faults, where, lambda: list(map(one, names)))
+    if jobs is None:
         return
-    if not _takes_time(dag, placement):
-        faults.append(
-            f"{where}: nothing in it takes any time: it computes for 0 s, and sends nothing from host to host"
-        )
-        return
-    job = collect(
-        faults,
-        where,
-        lambda: Job(spec.name, dag, placement, spec.iterations, spec.weight, start_s * made.stretch, built.discipline),
-    )
-    if job is None or collect(faults, where, lambda: _counted(extent, job)) is None:
-        return
-    made.jobs.append(job)
+    made.jobs.extend(jobs)
+    if waits and isinstance(written, str):
+        made.placed_by.update(dict.fromkeys(names, written))
+    if "start" in spec.model_fields_set:
+        made.with_start.update(names)
     made.notes.append(built.notes)
 
 
+def _placed(placing: Placing, name: str, dag: JobDag, written: Sequence[str] | str) -> tuple[str, ...]:
+    return about("placement", lambda: placing.place(name, dag, written))
+
+
+def _is_queued(spec: ExperimentSpec) -> bool:
+    """Whether jobs wait for GPUs; those of a job trace always do."""
+    return spec.queue is not None or any(job.job_trace is not None for job in spec.jobs)
+
+
+def _arriving(
+    spec: ExperimentSpec, made: _Made, network: Network | None, faults: list[str]
+) -> tuple[Sequence[Job], Queue | None]:
+    """The jobs, each with its arrival, and the queue in which they wait, if they do."""
+    jobs, arrivals = list(made.jobs), spec.arrivals
+    if arrivals is not None:
+        found = collect(
+            faults, "arrivals", lambda: with_arrivals(jobs, made.with_start, arrivals, spec.seed, spec.stretch)
+        )
+        jobs = jobs if found is None else found
+    for place, each in enumerate(spec.background if network is not None else ()):
+        where = f"background.{place}"
+        assert network is not None, "without one nothing is looped over"
+        traffic = collect(faults, where, partial(background_job, each, network, spec.seed, spec.stretch))
+        if traffic is not None and collect(faults, where, partial(_counted, made.extent, traffic[0])) is not None:
+            jobs.append(traffic[0])
+            made.notes.append(traffic[1])
+    faults += _same_names(spec, jobs)
+    if network is None or not made.is_queued:
+        return jobs, None
+    collect(faults, "jobs", lambda: check_room(network, jobs))
+    placed_by = made.placed_by
+    if spec.placement is not None:
+        placed_by = {**{job.name: spec.placement for job in jobs}, **placed_by}
+    return jobs, queue_of(network, spec.queue or "fifo", placed_by)
+
+
+def _same_names(spec: ExperimentSpec, jobs: Sequence[Job]) -> Iterator[str]:
+    """What is wrong with names that were made with numbers, or of traffic; those that are written twice were told already."""
+    written = Counter(job.name for job in spec.jobs)
+    traffic = [each.name for each in spec.background]
+    for i, name in enumerate(traffic):
+        if name in written or name in traffic[:i]:
+            yield f"background.{i}.name: a job is called {name!r}, too"
+    for name, count in Counter(job.name for job in jobs).items():
+        if count > 1 and written[name] < 2 and name not in traffic:
+            yield f"jobs: two jobs are called {name!r}: one has a name of its own, and one a number"
+
+
 def _takes_time(dag: JobDag, placement: Sequence[str]) -> bool:
-    """Whether an iteration can be told from nothing."""
+    """Whether an iteration can be told from nothing; without a placement, each rank has a host of its own."""
     computes_s = sum(step.duration_s for step in dag.computes)
-    return computes_s > LEAST_ITERATION_S or any(
-        placement[each.src_rank] != placement[each.dst_rank] for each in dag.transfers
-    )
+    hosts = placement or range(dag.ranks)
+    return computes_s > LEAST_ITERATION_S or any(hosts[each.src_rank] != hosts[each.dst_rank] for each in dag.transfers)
 
 
 def _built(spec: JobSpec, link_Bps: float, folder: Path, extent: Extent, stretch: float) -> BuiltJob:
@@ -319,6 +410,33 @@ def _built(spec: JobSpec, link_Bps: float, folder: Path, extent: Extent, stretch
 def _counted(extent: Extent, job: Job) -> Job:
     extent.add(job)
     return job
+
+
+def _add_job_trace(
+    index: int, job: JobSpec, spec: JobTraceSpec, folder: Path, network: Network | None, made: _Made, extent: Extent,
+    faults: list[str],
+) -> None:  # fmt: skip
+    """The jobs of a trace, which wait for GPUs; they have weight, jitter and stragglers of this entry."""
+    where = f"jobs.{index}"
+    beside = sorted((job.model_fields_set | set(job.model_extra or {})) - _BESIDE_JOB_TRACE)
+    faults += [f"{where}.{key.rstrip('_')}: does not go with a job trace" for key in beside]
+    draws = collect(faults, where, lambda: (job.draws(made.seed),))
+    if made.stretch != 1:
+        faults.append("stretch: does not go with a job trace; a simulation needs no stretching")
+    if network is None or draws is None:
+        return
+    wanted = Wanted(job.name, job.weight, draws[0])
+    found = collect(faults, f"{where}.job_trace", lambda: build_job_trace(wanted, spec, folder, network))
+    if found is None:
+        return
+    jobs, notes = found
+    if collect(faults, where, lambda: [_counted(extent, each) for each in jobs]) is None:
+        return
+    made.jobs.extend(jobs)
+    made.with_start.update(each.name for each in jobs)
+    if isinstance(job.placement, str):
+        made.placed_by.update(dict.fromkeys((each.name for each in jobs), job.placement))
+    made.notes.append(notes)
 
 
 def _add_trace(

@@ -16,10 +16,12 @@ from echelonflow.bounds import (
     MOST_GPUS_PER_HOST,
     MOST_ITERATIONS,
     MOST_NAME,
+    MOST_RANKS,
     MOST_REPEATS,
 )
-from echelonflow.errors import about
-from echelonflow.model.units import parse_duration_s
+from echelonflow.errors import InputError, about
+from echelonflow.model.draws import MOST_SLOWDOWN, Draws
+from echelonflow.model.units import parse_duration_s, parse_share
 from echelonflow.scheduling import folding
 from echelonflow.spelling import shown
 from echelonflow.wire.messages import Decisions
@@ -31,6 +33,9 @@ EnforcerText = Annotated[
     Field(description="auto, or an enforcer, its options in brackets", examples=["priority(classes=3,folding=top)"]),
 ]
 MOST_FAULTS = 100
+MOST_JOBS = 10_000
+MOST_BACKGROUNDS = 20
+MOST_CUT = 1e9
 MOST_WEIGHT = 1e9
 MOST_STRETCH = 1000
 MOST_SEED = (1 << 63) - 1
@@ -48,6 +53,7 @@ RateText = Annotated[str, Field(description="a rate", examples=["10 Mbit/s"])]
 PointSpec = Annotated[
     dict[str, Any], Field(description="a mapping of paths to values", examples=[{"network.rate": "10 Mbit/s"}])
 ]
+Rank = Annotated[int, Field(ge=0, description="a rank, counted from 0", examples=[0])]
 Limit = Annotated[float, Field(ge=0, allow_inf_nan=False, description="a finite number of at least 0", examples=[0.05])]
 NAME = "a name of letters, digits, '_', '.' and '-'" + f", {MOST_NAME} at most"
 _NAME = {"pattern": r"^[A-Za-z0-9_.-]+$", "max_length": MOST_NAME}
@@ -125,6 +131,60 @@ class ImportSpec(_Spec):
     """Absolute, or relative to the experiment file; `~` and ${VARIABLES} are replaced, and * stands for any characters."""
 
 
+class JobTraceSpec(_Spec):
+    """`format` by name and the `file`; further keys are that format's options."""
+
+    model_config = ConfigDict(extra="allow")
+    format: str = said("the name of a job trace format", "muri")
+    file: str = said("the name of a file", "trace1.csv")
+    """Absolute, or relative to the experiment file; `~` and ${VARIABLES} are replaced."""
+    rate: str = said("a rate", "100 Gbit/s")
+    """Of links on which communication takes the time that the trace says, if alone."""
+    pattern: str = said("one of ring, all-to-all, parameter-server", "ring", "ring")
+    jobs: int | None = said("a whole number of at least 1", 100, None, ge=1)
+    """Only so many, the first to arrive."""
+    cut: float = said(f"a number from 1 to {MOST_CUT:,.0f}", 1000, 1.0, ge=1, le=MOST_CUT)
+    """Iterations are divided by it, and arrivals come together to match: the load stays."""
+    most_iterations: int | None = said("a whole number of at least 1", 100, None, ge=1)
+    """Of a job; arrivals come together to match."""
+    speed_up: float = said(
+        f"a number from {LEAST_FACTOR:g} to {MOST_FACTOR:,.0f}", 2, 1.0, ge=LEAST_FACTOR, le=MOST_FACTOR
+    )
+    """Arrivals come so many times as fast; the load grows."""
+
+
+class ArrivalsSpec(_Spec):
+    """When jobs arrive that say no `start`: by a `process`, on average one `every` so long."""
+
+    process: Literal["poisson", "even"] = said("one of poisson, even", "poisson")
+    every: str = said(_DURATION, "30 s")
+    seed: int | None = said("a whole number from 0 on, of 63 bits at most", 7, None, ge=0, le=MOST_SEED)
+    """None: that of the experiment."""
+
+
+class BackgroundSpec(_Spec):
+    """Traffic of no job: from each of `hosts` (default: all) flows to others, a share `load` of its link, `for` so long."""
+
+    name: str = said(NAME, "background", "background", **_NAME)
+    load: str = said("a share", "10 %")
+    size: str = said("a size", "1 MB")
+    """Of a flow, on average."""
+    sizes: str = said("one of fixed, heavy-tailed", "fixed", "fixed")
+    for_: str = said(_DURATION, "60 s", alias="for")
+    hosts: list[HostName] | None = said("a list of hosts", ["h1", "h2"], None, min_length=2)
+    seed: int | None = said("a whole number from 0 on, of 63 bits at most", 7, None, ge=0, le=MOST_SEED)
+    """None: that of the experiment."""
+
+
+class StragglersSpec(_Spec):
+    """Ranks that are slow: a `count` of them, drawn in every repeat, or `ranks` by number; by how much says `slowdown`."""
+
+    count: int | None = said(f"a whole number from 1 to {MOST_RANKS:,}", 1, None, ge=1, le=MOST_RANKS)
+    ranks: list[Rank] | None = said("a list of ranks", [0, 2], None, min_length=1)
+    slowdown: float = said(f"a number above 1, {MOST_SLOWDOWN:g} at most", 1.3, gt=1, le=MOST_SLOWDOWN)
+    """How many times as long computations take there."""
+
+
 class JobSpec(_Spec):
     """`paradigm` by name, further keys being that paradigm's options; or an `import`; or a `trace` and only the name."""
 
@@ -147,6 +207,29 @@ class JobSpec(_Spec):
     start: str = said(_DURATION, "2 s", "0 s")
     placement: Placement = said("a list of hosts, one for each rank, or a placement", ["h1", "h2"], None)
     scaling: ScalingSpec | None = said("a mapping of time and bandwidth", {"time": 1.2, "bandwidth": 12}, None)
+    job_trace: JobTraceSpec | None = said(
+        "a mapping of format, file and rate", {"format": "muri", "file": "trace1.csv", "rate": "100 Gbit/s"}, None
+    )
+    """Jobs out of a file, in the place of this one."""
+    count: int = said(f"a whole number from 1 to {MOST_JOBS:,}", 20, 1, ge=1, le=MOST_JOBS)
+    """So many jobs like this, whose names are this one's with numbers."""
+    jitter: str | None = said("a share", "5 %", None)
+    """Coefficient of variation of what computations take, each drawn anew in every iteration and repeat."""
+    stragglers: StragglersSpec | None = said(
+        "a mapping of count or ranks, and slowdown", {"count": 1, "slowdown": 1.3}, None
+    )
+
+    def draws(self, seed: int) -> Draws | None:
+        """How its computations vary; None where they do not. InputError, one line per fault."""
+        if self.jitter is None and self.stragglers is None:
+            return None
+        text, slow = self.jitter, self.stragglers
+        jitter = 0.0 if text is None else about("jitter", lambda: parse_share(text))
+        if slow is None:
+            return about("jitter", lambda: Draws(seed, jitter))
+        if (slow.count is None) == (slow.ranks is None):
+            raise InputError("stragglers: name either a `count` of ranks to be drawn, or `ranks`")
+        return about("jitter", lambda: Draws(seed, jitter, slow.slowdown, tuple(slow.ranks or ()), slow.count or 0))
 
 
 class EmulationSpec(_Spec):
@@ -234,6 +317,17 @@ class ExperimentSpec(_Spec):
     repeats: int = said(f"a whole number from 1 to {MOST_REPEATS:,}", 5, 1, ge=1, le=MOST_REPEATS)
     placement: str | None = said("a placement, its options in brackets", "packed", None)
     """Of all jobs that have none of their own."""
+    arrivals: ArrivalsSpec | None = said(
+        "a mapping of process and every", {"process": "poisson", "every": "30 s"}, None
+    )
+    background: list[BackgroundSpec] = said(
+        "a list of kinds of traffic",
+        [{"load": "10 %", "size": "1 MB", "for": "60 s"}],
+        default_factory=list,
+        max_length=MOST_BACKGROUNDS,
+    )
+    queue: Literal["fifo", "backfill"] | None = said("one of fifo, backfill", "fifo", None)
+    """How jobs that list no hosts wait for GPUs; None: all of them are placed before the run."""
     stretch: float = said(f"a number from 1 to {MOST_STRETCH:,}", 2, 1.0, ge=1, le=MOST_STRETCH)
     """All jobs' times and sizes, and the times of faults, are so many times what the file says; rates are what it says."""
     seed: int = said("a whole number from 0 on, of 63 bits at most", 7, 0, ge=0, le=MOST_SEED)

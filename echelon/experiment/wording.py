@@ -23,7 +23,7 @@ from echelonflow.spelling import did_you_mean, in_one_line, shown, unknown
 Place = tuple[str | int, ...]
 
 _NETWORK = {"topology": "single-switch", "hosts": 2, "rate": "100 Mbit/s"}
-_DECIDES_A_JOB = ("paradigm", "trace", "import", "profile")
+_DECIDES_A_JOB = ("paradigm", "trace", "job_trace", "import", "profile")
 _MOST_ROUNDS = 8
 
 

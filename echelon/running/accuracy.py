@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from echelonflow.model.dag import Job, Transfer, iteration_times_without_network
+from echelonflow.model.draws import drawn
 from echelonflow.records.run_record import RunRecord
 from results.analysis.effects import least_exposed
 from results.analysis.limits import Limits
@@ -83,7 +84,7 @@ def course(record: RunRecord, job: Job, limits: Limits) -> Course:
         sent += at in flows
         flow_s += spans[at][1] - begin_s if at in flows else 0.0
     length_s = end_s - begin_s
-    alone_s = math.fsum(iteration_times_without_network(job.dag, job.iterations))
+    alone_s = math.fsum(iteration_times_without_network(job.dag, job.iterations, drawn(job, record.repeat)))
     exposed_s = least_exposed(length_s - alone_s, length_s, limits.max_moved_exposed)
     asked_s = min(limits.max_moved_iteration * length_s, limits.max_moved_exposed * exposed_s)
     return Course(computes, sent, flow_s, length_s, asked_s / length_s if length_s > 0 else limits.max_moved_iteration)

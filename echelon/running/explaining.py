@@ -141,6 +141,8 @@ class _Stages:
 
     asked: Asked
     policy: str
+    repeat: int
+    """Of the run: what computations draw depends on it."""
     ideal: Realism
     enforced: Realism
     counted: Counted
@@ -164,7 +166,7 @@ class _Stages:
             undecided="wait",
             late_s=0.0,
         )
-        return _Stages(asked, run.outcome.policy, realism, enforced, counted, plans)
+        return _Stages(asked, run.outcome.policy, run.outcome.repeat, realism, enforced, counted, plans)
 
     def times(self, realism: Realism, measured: Measured) -> Times:
         """Mean iteration time of every job, with some causes."""
@@ -176,7 +178,7 @@ class _Stages:
             if policy.promises.plans:
                 policy.memory.follow(self.plans)
             return simulate(
-                self.asked.jobs, self.asked.network, policy,
+                self.asked.jobs, self.asked.network, policy, self.repeat,
                 realism=realism, faults=self.asked.faults, measured=measured, rates=rates,
             )  # fmt: skip
 

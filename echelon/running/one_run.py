@@ -126,6 +126,7 @@ class OneRun:
             assigned.run_index,
             parts.assignment.progress_interval_s,
             faults=parts.assignment.faults,
+            repeat=assigned.repeat,
         )
         write_plan(self.files.plan, plan)
         hosts = [h for h in network.hosts if any(h in job.placement for job in parts.jobs)]

@@ -189,8 +189,9 @@ class _Order:
                 self.report(Warned(words))
             self._begin(folder, facts)
             resuming.discard(runs, experiment.network.hosts, folder)
-            save_runs(folder.prediction, list(predictions.values()))
             write_yardsticks(folder.yardsticks, yardsticks_of(experiment))
+            others = _predicted(dict.fromkeys(predictions, experiment), begun, first=1)
+            save_runs(folder.prediction, [*predictions.values(), *others])
             while True:
                 failure = self._round(folder, runs, before=len(all_runs) - len(runs)) if runs else None
                 found = self._read(folder, failure)
@@ -239,7 +240,7 @@ class _Order:
         if self.backend == "emulation":
             real = with_real_outages(self.experiment, folder)
             allowed = allowing_for_bursts(real, folder, _calibration(folder))
-            if allowed or real is not self.experiment:
+            if allowed or real is not self.experiment or real.is_drawn:  # runs that were added have draws of their own
                 self._predict_again(folder, {policy: allowed.get(policy, real) for policy in real.policies})
             try:
                 explain(folder, Asked(real.jobs, real.network, real.realism, real.faults, real.counting))
@@ -252,9 +253,21 @@ class _Order:
 
     def _predict_again(self, folder: RunFolder, allowed: Mapping[str, Experiment]) -> None:
         try:
-            save_runs(folder.prediction, [predict(experiment, policy) for policy, experiment in allowed.items()])
+            save_runs(folder.prediction, _predicted(allowed, read_manifest(folder.manifest).runs_given()))
         except PolicyError as error:  # it could before: what was emulated is not lost for that
             self.report(Warned(f"{error}; predictions are those of ideal links"))
+
+
+def _predicted(experiments: Mapping[str, Experiment], runs: Mapping[str, int], first: int = 0) -> list[RunRecord]:
+    """The prediction of each policy by its experiment: one for all its runs, or where anything is drawn one for each.
+
+    Those before the repeat `first` are left out.
+    """
+    return [
+        predict(experiment, policy, repeat)
+        for policy, experiment in experiments.items()
+        for repeat in range(first, runs[policy] if experiment.is_drawn else 1)
+    ]
 
 
 class _Machine(contextlib.ExitStack):

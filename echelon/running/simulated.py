@@ -20,9 +20,9 @@ from echelonflow.records.coflow_runs import CoflowRun, read_coflow_runs, write_c
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.link_load import LinkLoad
 from echelonflow.records.outcome import INTERRUPTED
-from echelonflow.records.progress import Predicting, Report, Simulating
+from echelonflow.records.progress import Predicting, Report, Simulating, Warned
 from echelonflow.records.rates import RateLog
-from echelonflow.records.run_record import RunRecord
+from echelonflow.records.run_record import RunRecord, as_run
 from echelonflow.records.runs import load_runs, save_runs
 from echelonflow.scheduling import policies
 from results.analysis.blame import blame
@@ -45,27 +45,36 @@ class _OfPolicy(Protocol):
 
 
 Record = TypeVar("Record", bound=_OfPolicy)
+_Run = tuple[str, int]
+"""(policy, repeat)."""
+ALL_THE_SAME = (
+    "{} repeats of an exact simulation would all be the same, as nothing in it is drawn: each policy is simulated once; "
+    "jitter or stragglers in a job make repeats differ"
+)
 
 
-def predict(experiment: Experiment, policy: str, rates: RateLog | None = None) -> RunRecord:
-    """The fluid simulation of the experiment under one policy; in `rates` is noted how fast every flow goes.
+def predict(experiment: Experiment, policy: str, repeat: int = 0, rates: RateLog | None = None) -> RunRecord:
+    """The fluid simulation of the experiment under one policy; what computations draw depends on the `repeat`.
+
+    In `rates` is noted how fast every flow goes.
 
     PolicyError if it fails, or if a user's policy file thinks for longer than the controller would let it.
     """
     with contextlib.closing(policies.load(policy)) as loaded:
         return simulate(
-            experiment.jobs, experiment.network, loaded,
-            realism=experiment.realism, faults=experiment.faults, rates=rates,
+            experiment.jobs, experiment.network, loaded, repeat,
+            realism=experiment.realism, faults=experiment.faults, queue=experiment.queue, rates=rates,
         )  # fmt: skip
 
 
-def blamed(experiment: Experiment, policy: str) -> RunRecord:
+def blamed(experiment: Experiment, policy: str, repeat: int = 0) -> RunRecord:
     """The same, with what each job's iterations were spent on, as far as that can be afforded."""
     rates = rates_to_note(experiment.jobs)
-    record = predict(experiment, policy, rates)
+    record = predict(experiment, policy, repeat, rates)
     if rates is not None:
-        counted = counted_of(iteration_rows(record, experiment.jobs), experiment.jobs, experiment.counting)
-        record.blame, record.links = explained(record, experiment.jobs, experiment.network, rates, counted)
+        jobs = as_run(experiment.jobs, record)
+        counted = counted_of(iteration_rows(record, jobs), jobs, experiment.counting)
+        record.blame, record.links = explained(record, jobs, experiment.network, rates, counted)
     return record
 
 
@@ -86,13 +95,19 @@ def rates_to_note(jobs: Sequence[Job]) -> RateLog | None:
 
 
 def simulate_jobs(experiment: Experiment, folder: RunFolder, report: Report) -> str | None:
-    """Simulate the jobs under every policy that `folder` does not have yet; returns None, or why not all are there."""
+    """Simulate the jobs in every repeat that differs, under every policy, as far as `folder` does not have that yet.
+
+    Returns None, or why not all are there.
+    """
+    if experiment.repeats > experiment.runs_simulated:
+        report(Warned(ALL_THE_SAME.format(experiment.repeats)))
     report(Predicting())
-    kept = {run.policy: run for run in _kept(lambda: load_runs(folder.simulated_runs))}
+    kept = {(run.policy, run.repeat): run for run in _kept(lambda: load_runs(folder.simulated_runs))}
+    runs = [(policy, repeat) for repeat in range(experiment.runs_simulated) for policy in experiment.policies]
     return _each(
-        experiment.policies,
+        runs,
         kept,
-        lambda policy: blamed(experiment, policy),
+        lambda run: blamed(experiment, *run),
         lambda runs: save_runs(folder.simulated_runs, runs),
     )
 
@@ -101,9 +116,9 @@ def simulate_coflows(experiment: Experiment, trace: CoflowTrace, folder: RunFold
     """The same for the Coflows of a trace, once: nothing in it is random."""
     kept = _kept(lambda: list(read_coflow_runs(folder.coflow_runs).runs))
     return _each(
-        experiment.policies,
-        {run.policy: _record(run, trace) for run in kept},
-        lambda policy: _simulated(experiment, trace, policy, report),
+        [(policy, 0) for policy in experiment.policies],
+        {(run.policy, 0): _record(run, trace) for run in kept},
+        lambda run: _simulated(experiment, trace, run[0], report),
         lambda runs: write_coflow_runs(folder.coflow_runs, trace, runs),
     )
 
@@ -116,26 +131,26 @@ def _kept(read: Callable[[], list[Record]]) -> list[Record]:
 
 
 def _each(
-    names: Sequence[str],
-    kept: Mapping[str, Record],
-    make: Callable[[str], Record],
+    asked: Sequence[_Run],
+    kept: Mapping[_Run, Record],
+    make: Callable[[_Run], Record],
     save: Callable[[list[Record]], None],
 ) -> str | None:
-    """Make a record for every policy that has none, and save all there are; returns why any is missing.
+    """Make a record for every run that has none, and save all there are; returns why any is missing.
 
-    A policy that fails does not keep the others from being tried. Raises what went wrong where there is no record at all.
+    A run that fails does not keep the others from being tried, but for those of its policy. Raises what went wrong where there is no record at all.
     """
-    found, errors = _Found(names, dict(kept), save), []
+    found, errors = _Found(asked, dict(kept), save), {}
     try:
-        for name in names:
-            if name in found.records:
+        for run in asked:
+            if run in found.records or run[0] in errors:
                 continue
             try:
-                found.add(name, make)
+                found.add(run, make)
             except StorageError:
                 raise
             except EchelonError as error:
-                errors.append(error)
+                errors[run[0]] = error
     except KeyboardInterrupt:
         if not found.records:
             raise
@@ -143,8 +158,8 @@ def _each(
     finally:
         found.save_what_is_not()
     if errors and not found.records:
-        raise errors[0]
-    return "; ".join(map(str, errors)) or None
+        raise next(iter(errors.values()))
+    return "; ".join(map(str, errors.values())) or None
 
 
 class _Found(Generic[Record]):
@@ -153,17 +168,19 @@ class _Found(Generic[Record]):
     What is unsaved when a process is killed took little to simulate beside what saving took.
     """
 
-    def __init__(self, names: Sequence[str], records: dict[str, Record], save: Callable[[list[Record]], None]) -> None:
+    def __init__(
+        self, asked: Sequence[_Run], records: dict[_Run, Record], save: Callable[[list[Record]], None]
+    ) -> None:
         self.records = records
-        self._names = names
+        self._asked = asked
         self._save = save
         self._saving_s = self._unsaved_s = 0.0
         self._saved = len(records)
 
-    def add(self, name: str, make: Callable[[str], Record]) -> None:
+    def add(self, run: _Run, make: Callable[[_Run], Record]) -> None:
         """Make one more."""
         started_s = time.monotonic()
-        self.records[name] = make(name)
+        self.records[run] = make(run)
         self._unsaved_s += time.monotonic() - started_s
         if self._saving_s < _MOST_SAVING_SHARE * self._unsaved_s:
             self.save_what_is_not()
@@ -173,7 +190,7 @@ class _Found(Generic[Record]):
         if len(self.records) == self._saved:
             return
         started_s = time.monotonic()
-        self._save([self.records[name] for name in self._names if name in self.records])
+        self._save([self.records[run] for run in self._asked if run in self.records])
         self._saving_s, self._unsaved_s, self._saved = time.monotonic() - started_s, 0.0, len(self.records)
 
 

@@ -26,6 +26,10 @@ def tunable(experiment: Experiment) -> list[str]:
     """
     if experiment.trace is not None:
         raise InputError(f"{experiment.path}: is a trace of Coflows; what is tuned are the schedulers of jobs")
+    if experiment.queue is not None:
+        raise InputError(
+            f"{experiment.path}: its jobs wait for GPUs; what is tuned are jobs whose hosts are known before"
+        )
     texts = {job["name"]: job.get("scheduler") for job in experiment.source["jobs"]}
     found = [name for name, text in texts.items() if text is not None and takes_both(text)]
     if not found:

@@ -8,6 +8,7 @@ finished: nothing else is implied.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from echelonflow.bounds import MOST_BYTES
 from echelonflow.errors import InputError, about
 from echelonflow.model.discipline import Discipline
+from echelonflow.model.draws import Draws, Durations
 from echelonflow.model.iterations import durations_s, ends_s
 
 if TYPE_CHECKING:
@@ -212,7 +214,10 @@ class JobDag:
 
 @dataclass(frozen=True)
 class Job:
-    """A DAG placed on hosts: rank i runs on `placement[i]`; `iterations` passes from `start_s` on."""
+    """A DAG placed on hosts: rank i runs on `placement[i]`; `iterations` passes from `start_s` on.
+
+    One that is placed when it is admitted has no `placement` before, and arrives at `start_s`.
+    """
 
     name: str
     dag: JobDag
@@ -222,9 +227,13 @@ class Job:
     start_s: float = 0.0
     discipline: Discipline | None = None
     """In what order its own transfers go to the network; None: each as soon as it is ready."""
+    draws: Draws | None = None
+    """How its computations vary; None: each takes what the DAG says."""
+    is_background: bool = False
+    """Whether it stands for traffic of no job: it needs no GPU, and is not measured."""
 
     def __post_init__(self) -> None:
-        if len(self.placement) != self.dag.ranks:
+        if self.is_placed and len(self.placement) != self.dag.ranks:
             raise InputError(
                 f"job {self.name}: {self.dag.ranks} ranks but {len(self.placement)} hosts in its placement"
             )
@@ -235,6 +244,14 @@ class Job:
         discipline = self.discipline
         if discipline is not None:
             about(f"job {self.name}", lambda: discipline.check(self.dag))
+        draws = self.draws
+        if draws is not None:
+            about(f"job {self.name}", lambda: draws.check(self.dag.ranks))
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether it is known on which hosts it runs."""
+        return len(self.placement) > 0
 
     def hosts_of(self, transfer: Transfer) -> tuple[str, str]:
         """Source and destination host of a transfer; equal where both ranks share a host (no flow)."""
@@ -243,6 +260,11 @@ class Job:
     def is_local(self, transfer: Transfer) -> bool:
         src, dst = self.hosts_of(transfer)
         return src == dst
+
+
+def as_declared(jobs: Iterable[Job]) -> tuple[Job, ...]:
+    """The jobs without draws: each computation takes what the DAG says."""
+    return tuple(job if job.draws is None else dataclasses.replace(job, draws=None) for job in jobs)
 
 
 def run_without_network(job_dag: JobDag, iterations: int = 1) -> list[dict[str, tuple[float, float]]]:
@@ -257,13 +279,17 @@ def run_without_network(job_dag: JobDag, iterations: int = 1) -> list[dict[str, 
     ]
 
 
-def _times_without_network(job_dag: JobDag, iterations: int) -> list[tuple[list[float], list[float]]]:
-    """The same, one (starts, finishes) per iteration, by the steps' places."""
+def _times_without_network(
+    job_dag: JobDag, iterations: int, drawn: Durations | None = None
+) -> list[tuple[list[float], list[float]]]:
+    """The same, one (starts, finishes) per iteration, by the steps' places; computations take what is `drawn`, if anything is."""
     runs: list[tuple[list[float], list[float]]] = []
     places_before = job_dag.places_before
     duration_s = [step.duration_s if isinstance(step, Compute) else 0.0 for step in job_dag.steps]
     earliest_s = [0.0] * len(duration_s)
-    for _ in range(iterations):
+    for iteration in range(iterations):
+        if drawn is not None:
+            duration_s = [drawn.of(iteration, step) if isinstance(step, Compute) else 0.0 for step in job_dag.steps]
         start_s, finish_s = earliest_s.copy(), [0.0] * len(duration_s)
         for step in job_dag.places_in_order:
             begin_s = start_s[step]
@@ -279,12 +305,13 @@ def _times_without_network(job_dag: JobDag, iterations: int) -> list[tuple[list[
     return runs
 
 
-def iteration_times_without_network(job_dag: JobDag, iterations: int) -> list[float]:
+def iteration_times_without_network(job_dag: JobDag, iterations: int, drawn: Durations | None = None) -> list[float]:
     """Duration of each iteration in seconds if transfers took no time: the part nobody can schedule away.
 
-    What an iteration is says `echelonflow.model.iterations`; the first one begins at 0.
+    What an iteration is says `echelonflow.model.iterations`; the first one begins at 0. Computations take what is `drawn`
+    for them, or what the DAG says.
     """
-    last_s = (max(finish_s) for _, finish_s in _times_without_network(job_dag, iterations))
+    last_s = (max(finish_s) for _, finish_s in _times_without_network(job_dag, iterations, drawn))
     return durations_s(ends_s(last_s))
 
 

@@ -96,6 +96,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     sealed: bool = False
     """Whether a seal (seal.json) belongs to it: folders from before there were seals have none."""
 
+    def runs_simulated(self) -> int:
+        """How many simulations of each policy differ: as many as repeats where anything is drawn, and one elsewhere."""
+        return self.repeats if any(job.draws is not None for job in self.jobs) else 1
+
     def runs_given(self) -> dict[str, int]:
         """How many runs each policy was given, those that do not count included; they are numbered from 0."""
         return {policy: max(self.repeats, self.attempts.get(policy, 0)) for policy in self.policies}

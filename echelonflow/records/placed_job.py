@@ -9,10 +9,14 @@ import msgspec
 from echelonflow.model import dag
 from echelonflow.model.dag import Job
 from echelonflow.model.discipline import Discipline
+from echelonflow.model.draws import Draws
 
 
 class PlacedJob(msgspec.Struct, frozen=True):
-    """`dag` is an echelon-job; `placement` the host of every rank; `discipline` None where each transfer is released at once."""
+    """`dag` is an echelon-job; `placement` the host of every rank; `discipline` None where each transfer is released at once.
+
+    `draws` is None where every computation takes what the DAG says.
+    """
 
     name: str
     dag: dict[str, Any]
@@ -21,12 +25,22 @@ class PlacedJob(msgspec.Struct, frozen=True):
     weight: float
     start_s: float
     discipline: Discipline | None = None
+    draws: Draws | None = None
+    is_background: bool = False
 
     @staticmethod
     def of(job: Job) -> PlacedJob:
         """The form of `job`."""
         return PlacedJob(
-            job.name, dag.to_dict(job.dag), job.placement, job.iterations, job.weight, job.start_s, job.discipline
+            job.name,
+            dag.to_dict(job.dag),
+            job.placement,
+            job.iterations,
+            job.weight,
+            job.start_s,
+            job.discipline,
+            job.draws,
+            job.is_background,
         )
 
     def job(self) -> Job:
@@ -39,4 +53,6 @@ class PlacedJob(msgspec.Struct, frozen=True):
             self.weight,
             self.start_s,
             self.discipline,
+            self.draws,
+            self.is_background,
         )

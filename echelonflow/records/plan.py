@@ -24,6 +24,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs placed on hosts, their groups as declared, every host's IPv4 address, and what tells this run from others."""
 
     run_index: int
+    repeat: int = 0
+    """Of the run among those of its policy: what computations draw depends on it."""
     progress_interval_s: float
     send_buffer_bytes: int = LEAST_SEND_BUFFER_BYTES
     """SO_SNDBUF of every flow."""

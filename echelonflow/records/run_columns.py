@@ -61,6 +61,10 @@ class _Columns(Sequence[Record], Generic[Step, Record]):
         self._step, self._iteration = array("q"), array("q")
         self._times = tuple(array("d") for _ in self.TIMES)
 
+    def add_steps(self, steps: Sequence[Step]) -> None:
+        """Make more steps known, behind those that are."""
+        self.steps = (*self.steps, *steps)
+
     @property
     def step(self) -> Ints:
         """Places in `steps`."""

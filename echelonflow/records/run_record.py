@@ -5,10 +5,15 @@ All times are seconds since the run's own zero.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
+from echelonflow.errors import InputError
+from echelonflow.model.dag import Job
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.blame import Blame
 from echelonflow.records.link_load import LinkLoad
@@ -104,6 +109,14 @@ class DecisionRecord:
                 yield (job, iteration, flow), dscp
 
 
+class Admitted(msgspec.Struct, frozen=True):
+    """When a job that had to wait for GPUs arrived, when it began, and on which host each of its ranks ran."""
+
+    arrival_s: float
+    start_s: float
+    placement: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class RunRecord:
     """All records of one run of one policy."""
@@ -121,11 +134,28 @@ class RunRecord:
     """What the mean iteration of each job was spent on; empty where nobody found out."""
     links: tuple[LinkLoad, ...] = ()
     """How busy links were; empty where nobody found out."""
+    admitted: dict[str, Admitted] = field(default_factory=dict)
+    """By job, where jobs were placed when GPUs were free for them; jobs that had a placement of their own are not in it."""
 
     @property
     def end_s(self) -> float:
         """When its last computation or flow ended; 0 if none did."""
         return max(0.0, _last_s(self.computes), _last_s(self.flows))
+
+
+def as_run(jobs: Sequence[Job], record: RunRecord) -> tuple[Job, ...]:
+    """The jobs as they ran: those that were admitted are where they were placed, and start when they were.
+
+    Raises InputError where the record does not say that of a job.
+    """
+    return tuple(job if job.is_placed else _as_admitted(job, record) for job in jobs)
+
+
+def _as_admitted(job: Job, record: RunRecord) -> Job:
+    admitted = record.admitted.get(job.name)
+    if admitted is None:
+        raise InputError(f"the run of {record.policy} does not say where job {job.name} was placed")
+    return dataclasses.replace(job, placement=admitted.placement, start_s=admitted.start_s)
 
 
 def _last_s(records: Sequence[ComputeRecord] | Sequence[FlowRecord]) -> float:

@@ -21,7 +21,7 @@ from echelonflow.errors import InputError
 from echelonflow.records.blame import Blame
 from echelonflow.records.link_load import LinkLoad
 from echelonflow.records.run_columns import ComputeColumns, ComputeStep, FlowColumns, FlowStep
-from echelonflow.records.run_record import DecisionRecord, RunRecord
+from echelonflow.records.run_record import Admitted, DecisionRecord, RunRecord
 
 
 class _Computes(msgspec.Struct):
@@ -54,6 +54,7 @@ class _Run(msgspec.Struct):
     counters: dict[str, int] = {}
     blame: tuple[Blame, ...] = ()
     links: tuple[LinkLoad, ...] = ()
+    admitted: dict[str, Admitted] = {}
     digest: str | None = None
     """SHA-256 of all of it; None in what was written before there was one."""
 
@@ -129,6 +130,7 @@ def _written(
         run.counters,
         run.blame,
         run.links,
+        run.admitted,
         _digest(run, c, f),
     )  # fmt: skip
 
@@ -142,7 +144,9 @@ def _read(
     ready_s = [math.nan] * len(f.step) if f.ready_s is None else [math.nan if s is None else s for s in f.ready_s]
     computes.extend(_places(c.step, computes.steps), c.iteration, c.start_s, c.finish_s, c.late_s)
     flows.extend(_places(f.step, flows.steps), f.iteration, f.release_s, f.start_s, f.finish_s, ready_s)
-    found = RunRecord(run.policy, run.repeat, computes, flows, run.decisions, run.counters, run.blame, run.links)
+    found = RunRecord(
+        run.policy, run.repeat, computes, flows, run.decisions, run.counters, run.blame, run.links, run.admitted
+    )
     if run.digest is not None and run.digest != _digest(found, computes, flows):
         raise ValueError(f"the run of {run.policy} is not as it was written: its digest is another one")
     return found, computes, flows
@@ -153,6 +157,8 @@ def _digest(run: RunRecord, computes: ComputeColumns, flows: FlowColumns) -> str
     if run.blame or run.links:  # which older runs do not have
         words = (*words, run.blame, run.links)
     found = hashlib.sha256(msgspec.json.encode(words))
+    if run.admitted:  # which runs from before there was a queue do not have
+        found.update(msgspec.json.encode(run.admitted))
     for columns in (computes, flows):
         for column in (columns.step, columns.iteration, *map(columns.times_s, columns.TIMES)):
             found.update(column.astype(column.dtype.newbyteorder("<"), copy=False).tobytes())

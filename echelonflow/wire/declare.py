@@ -32,12 +32,37 @@ def declarations(
     ranks on one host are left out: they do not touch the network. Raises InputError where a host has more
     flows than ports.
     """
-    found = []
-    ports = source_ports(jobs)
-    for job in jobs:
+    declarer = Declarer(len(jobs), run_index, ahead=ahead, network=network)
+    return [group for job in jobs for group in declarer.of(job)]
+
+
+class Declarer:
+    """Declares jobs one after the other, as `declarations` does all of them; so many `jobs` are expected."""
+
+    def __init__(self, jobs: int, run_index: int = 0, *, ahead: bool = True, network: Network | None = None) -> None:
+        self._ports = _Ports(jobs)
+        self._jobs = jobs
+        self._declared = 0
+        self._run_index = run_index
+        self._ahead = ahead
+        self._network = network
+
+    def of_newcomer(self, job: Job) -> list[Declare]:
+        """The groups of a job that comes when others may have gone: their ports are dealt again where none is left."""
+        try:
+            return self.of(job)
+        except InputError:
+            self._ports = _Ports(self._jobs)
+            return self.of(job)
+
+    def of(self, job: Job) -> list[Declare]:
+        """The groups of one more job, in order (InputError where a host has more flows than ports)."""
+        found = []
+        place, self._declared = self._declared, self._declared + 1
         compute_s = math.fsum(step.duration_s for step in job.dag.computes)
         flows: dict[str, list[FlowDeclaration]] = {group.name: [] for group in job.dag.groups}
-        before = before_of(job) if ahead else {}
+        before = before_of(job) if self._ahead else {}
+        network, ports = self._network, _dealt(self._ports, place, job)
         clock = None if network is None else clock_of(job, network, _pinned(job, network, ports))
         job_clock = None if clock is None else JobClock(clock.iteration_s, job.iterations)
         for index, transfer in enumerate(job.dag.transfers):
@@ -54,7 +79,7 @@ def declarations(
                     size_bytes=transfer.size_bytes,
                     offset_s=job.dag.offset_s[transfer.name],
                     src_port=ports[job.name, transfer.name],
-                    dst_port=DATA_PORT + run_index,
+                    dst_port=DATA_PORT + self._run_index,
                     before=before.get(transfer.name),
                     clock=None if clock is None else _flow_clock(clock, transfer.name),
                 )
@@ -64,15 +89,19 @@ def declarations(
                 weight = group.weight * job.weight
                 declared = tuple(flows[group.name])
                 found.append(Declare(job.name, group.name, group.kind, weight, declared, compute_s, job_clock))
-    return found
+        return found
 
 
 def source_ports(jobs: Sequence[Job]) -> dict[tuple[str, str], int]:
     """The TCP source port of each transfer that crosses the network, by names of job and transfer (InputError as above)."""
     ports = _Ports(len(jobs))
+    return {key: port for place, job in enumerate(jobs) for key, port in _dealt(ports, place, job).items()}
+
+
+def _dealt(ports: _Ports, place: int, job: Job) -> dict[tuple[str, str], int]:
+    """The same of the job in one place."""
     return {
         (job.name, transfer.name): ports.deal(place, *job.hosts_of(transfer))
-        for place, job in enumerate(jobs)
         for transfer in job.dag.transfers
         if not job.is_local(transfer)
     }

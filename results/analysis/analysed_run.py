@@ -12,8 +12,9 @@ from echelonflow.model.dag import Job
 from echelonflow.records.budget import ExplainedRun
 from echelonflow.records.link_load import LinkLoad
 from echelonflow.records.plan import Plan
-from echelonflow.records.run_record import RunRecord
+from echelonflow.records.run_record import RunRecord, as_run
 from echelonflow.records.runs import load_runs
+from results.analysis.arrivals import ArrivalRow, arrival_rows
 from results.analysis.asked import (
     Asked,
     checked,
@@ -55,6 +56,8 @@ class AnalysedRun:
     result: RunResult
     window: Window | None = None
     """The part that pictures show; None if the run did not get so far."""
+    arrivals: Sequence[ArrivalRow] = ()
+    """Its jobs from their arrivals to their ends."""
     throughput: Throughput | None = None
     """What arrived in that part; None where nothing was captured."""
     links: Sequence[LinkLoad] = ()
@@ -70,30 +73,43 @@ class AnalysedRun:
 def simulated_runs(context: Context) -> list[AnalysedRun]:
     """All runs of a simulated experiment, in the order in which they were made."""
     asked, found = Asked(context.jobs), []
+    waited = not all(job.is_placed for job in context.jobs)
     for record in load_runs(context.files.simulated_runs):
         name = f"{record.policy} {record.repeat}"
         try:
+            if waited:  # and was placed as there was room
+                asked = Asked(as_run(context.jobs, record))
             checked(record, asked, f"{context.files.simulated_runs}, {record.policy}")
         except InputError as error:
             found.append(AnalysedRun.without_rows(name, record.policy, record.repeat, [f"cannot be read: {error}"]))
             continue
         reasons = _incomplete(record, asked)
-        kept_twice = context.prediction.get(record.policy)  # in older folders
+        kept_twice = context.prediction.get((record.policy, record.repeat))  # in older folders
         if kept_twice is not None and (kept_twice.computes, kept_twice.flows) != (record.computes, record.flows):
             reasons.append("runs.json and prediction.json, which were one simulation, differ")
-        rows = run_rows(record, context.jobs, network=context.manifest.network, is_prediction=True)
-        counted = counted_of(rows.iterations, context.jobs, context.manifest.counting)
+        jobs = asked.jobs
+        rows = run_rows(record, jobs, network=context.manifest.network, is_prediction=True)
+        counted = counted_of(rows.iterations, jobs, context.manifest.counting)
         rows = marked(rows, counted)
-        figures = job_figures(only(rows, counted), context.jobs)
-        measures, together = _measured(context, record, rows, context.jobs, counted)
+        figures = job_figures(only(rows, counted), jobs)
+        measures, together = _measured(context, record, rows, jobs, counted)
         reasons += why_none_counts(rows.iterations, counted, context.manifest.counting)
         faults = faults_simulated(context.manifest.faults, record.end_s)
         result = RunResult(
             name, record.policy, record.repeat, tuple(reasons), figures, None,
             faults=faults, measures=measures, together=together, blame=in_order(record.blame),
         )  # fmt: skip
-        loads = record.links or _loads(context, record, rows, counted)
-        found.append(AnalysedRun(name, record, rows, result, window(rows.iterations, context.jobs), links=loads))
+        found.append(
+            AnalysedRun(
+                name,
+                record,
+                rows,
+                result,
+                window(rows.iterations, jobs),
+                arrival_rows(record, jobs, rows.iterations),
+                links=record.links or _loads(context, record, rows, counted),
+            )
+        )
     return found
 
 
@@ -142,7 +158,8 @@ def _judged(run: RawRun, plan: Plan, evidence: Evidence) -> AnalysedRun:
     )  # fmt: skip
     rows = run_rows(
         record, jobs,
-        predicted=context.predicted(outcome.policy), packets=evidence.packets, network=context.manifest.network,
+        predicted=context.predicted(outcome.policy, outcome.repeat), packets=evidence.packets,
+        network=context.manifest.network,
     )  # fmt: skip
     rows = dataclasses.replace(rows, iterations=_with_policies(rows.iterations, outcome.policy, evidence.swapped))
     counted = counted_of(rows.iterations, jobs, context.manifest.counting)
@@ -187,7 +204,10 @@ def _judged(run: RawRun, plan: Plan, evidence: Evidence) -> AnalysedRun:
     loads = _loads(context, record, rows, counted)
     if explained is not None and explained.links:
         loads = explained.links
-    return AnalysedRun(outcome.label, record, rows, result, part, arrived, loads)
+    return AnalysedRun(
+        outcome.label, record, rows, result, part, arrival_rows(record, jobs, rows.iterations),
+        throughput=arrived, links=loads,
+    )  # fmt: skip
 
 
 def _measured(
@@ -231,7 +251,7 @@ def _judge_times(
     """Why times are not those that were asked for: by effect, or by the bare prediction where no effect is known."""
     context, outcome = run.context, run.outcome
     if explained is None:
-        return judge_prediction(figures, context.predicted_figures(outcome.policy), context.limits)
+        return judge_prediction(figures, context.predicted_figures(outcome.policy, outcome.repeat), context.limits)
     if not outcome.completed:  # which is reason enough
         return []
     if explained.failure is not None:

@@ -24,11 +24,13 @@ from echelonflow.records.yardsticks import NO_YARDSTICKS, Yardsticks, read_yards
 from results.analysis import contradictions
 from results.analysis.asked import MOST_S, Asked, check_size, checked, named, strange_blame, strange_loads
 from results.analysis.counted import counted_of, only
-from results.analysis.figures import JobFigures, job_figures
+from results.analysis.figures import JobFigures, job_figures, mean_figures
 from results.analysis.limits import Limits
 from results.analysis.rows import IterationRow, RunRows, run_rows
 
 _MOST_RUNS = 10_000_000
+RunOf = tuple[str, int]
+"""(policy, repeat)."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,8 @@ class Context:
     root: Path
     manifest: Manifest
     jobs: tuple[Job, ...]
-    prediction: Mapping[str, RunRecord] = field(default_factory=dict)
-    """The fluid run of each policy."""
+    prediction: Mapping[RunOf, RunRecord] = field(default_factory=dict)
+    """The fluid run of each policy and repeat; where nothing is drawn, of repeat 0 alone."""
     calibration: Calibration | None = None
     """What links were found to carry; None where they never were measured."""
     explained: Mapping[str, ExplainedRun] | None = None
@@ -62,18 +64,30 @@ class Context:
         return Limits.with_changes(self.manifest.limits)
 
     @cached_property
-    def predictions(self) -> Mapping[str, RunRows]:
-        """Rows of the fluid run of each policy."""
-        return {policy: run_rows(record, self.jobs) for policy, record in self.prediction.items()}
+    def predictions(self) -> Mapping[RunOf, RunRows]:
+        """Rows of the fluid run of each policy and repeat that was predicted."""
+        return {run: run_rows(record, self.jobs) for run, record in self.prediction.items()}
 
-    def predicted(self, policy: str) -> Sequence[IterationRow]:
-        """Iterations of the fluid run of `policy`; none where it was not predicted."""
-        return self.predictions.get(policy, RunRows()).iterations
+    def predicted(self, policy: str, repeat: int) -> Sequence[IterationRow]:
+        """Iterations of the fluid run that a run of `policy` should be; none where it was not predicted."""
+        return self._rows_predicted(policy, repeat).iterations
 
-    def predicted_figures(self, policy: str) -> Mapping[str, JobFigures]:
-        """Figures of each job in the fluid run of `policy`; none where it was not predicted."""
-        rows = self.predictions.get(policy, RunRows())
+    def predicted_figures(self, policy: str, repeat: int) -> Mapping[str, JobFigures]:
+        """Figures of each job in the fluid run that a run of `policy` should be; none where it was not predicted."""
+        rows = self._rows_predicted(policy, repeat)
         return job_figures(only(rows, counted_of(rows.iterations, self.jobs, self.manifest.counting)), self.jobs)
+
+    def predicted_means(self) -> Mapping[str, Mapping[str, JobFigures]]:
+        """Figures of each job under each policy, over all repeats that were predicted."""
+        found: dict[str, dict[str, list[JobFigures]]] = {}
+        for policy, repeat in self.predictions:
+            for job, figures in self.predicted_figures(policy, repeat).items():
+                found.setdefault(policy, {}).setdefault(job, []).append(figures)
+        return {policy: {job: mean_figures(each) for job, each in jobs.items()} for policy, jobs in found.items()}
+
+    def _rows_predicted(self, policy: str, repeat: int) -> RunRows:
+        is_drawn = any(job.draws is not None for job in self.jobs)
+        return self.predictions.get((policy, repeat if is_drawn else 0), RunRows())
 
     @property
     def policies(self) -> list[str]:
@@ -120,7 +134,7 @@ def open_folder(
     emulated = manifest.backend == "emulation"
     if predictions is not None:
         save_runs(files.prediction, list(predictions.values()))
-        prediction: Mapping[str, RunRecord] = predictions
+        prediction: Mapping[RunOf, RunRecord] = {(run.policy, run.repeat): run for run in predictions.values()}
     else:
         prediction = _prediction(files, Asked(jobs), wrong) if manifest.trace is None else {}
     return Context(
@@ -172,7 +186,7 @@ def _changed(files: RunFolder, manifest: Manifest, wrong: list[str]) -> Mapping[
         return {}
 
 
-def _prediction(files: RunFolder, asked: Asked, wrong: list[str]) -> Mapping[str, RunRecord]:
+def _prediction(files: RunFolder, asked: Asked, wrong: list[str]) -> Mapping[RunOf, RunRecord]:
     if not files.prediction.exists():
         return {}
     try:
@@ -183,7 +197,7 @@ def _prediction(files: RunFolder, asked: Asked, wrong: list[str]) -> Mapping[str
     found = {}
     for run in runs:
         try:
-            found[run.policy] = checked(run, asked, f"{files.prediction}, {run.policy}")
+            found[run.policy, run.repeat] = checked(run, asked, f"{files.prediction}, {run.policy}")
         except InputError as error:
             wrong.append(f"cannot be read: {error}")
     return found

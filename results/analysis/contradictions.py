@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from echelonflow.model.dag import Compute, Job, Transfer
+from echelonflow.model.draws import Durations
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.assignment import AssignedRun, Assignment
 from echelonflow.records.manifest import Manifest
@@ -138,9 +139,12 @@ def _outside(record: RunRecord, outcome: RunOutcome) -> Iterator[str]:
 
 
 def _durations(record: RunRecord, jobs: Sequence[Job], later_s: float) -> Iterator[str]:
-    duration_s = Asked(tuple(jobs)).duration_s
+    steps = {job.name: job.dag.by_name for job in jobs}
+    durations = {job.name: Durations(job, record.repeat) for job in jobs}
     for c in record.computes:
-        over_s = c.finish_s - c.start_s - duration_s[c.job, c.step] - c.late_s
+        step = steps[c.job][c.step]
+        assert isinstance(step, Compute), "records were checked"
+        over_s = c.finish_s - c.start_s - durations[c.job].of(c.iteration, step) - c.late_s
         rounding_s = LOG_ROUNDING_S * (1 + abs(c.finish_s))
         if not -rounding_s <= over_s <= later_s + rounding_s:
             yield f"{c.job}/{c.step} of iteration {c.iteration} took other than it was asked to and late"

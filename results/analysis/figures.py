@@ -53,6 +53,23 @@ def job_figures(rows: RunRows, jobs: Sequence[Job]) -> dict[str, JobFigures]:
     return found
 
 
+def mean_figures(several: Sequence[JobFigures]) -> JobFigures:
+    """The mean of each figure over runs of one job; of what is not known in all of them, over those in which it is."""
+    return JobFigures(
+        statistics.fmean(each.iteration_s for each in several),
+        statistics.fmean(each.exposed_s for each in several),
+        *(
+            _mean_known([getattr(each, name) for each in several])
+            for name in ("tardiness_s", "in_job_s", "in_job_share")
+        ),
+    )
+
+
+def _mean_known(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
+
+
 def _in_job(waited_s: Sequence[float], flows: int) -> tuple[float | None, float | None]:
     """How long a job held its flows back, on average over all of them, and the share that it held back."""
     if not waited_s:

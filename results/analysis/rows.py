@@ -19,6 +19,7 @@ import numpy as np
 from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.dag import Job, iteration_times_without_network
+from echelonflow.model.draws import drawn
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.model.iterations import durations_s, ends_s
 from echelonflow.model.network import Network
@@ -182,13 +183,15 @@ def iteration_rows(
 ) -> list[IterationRow]:
     """Completed iterations of all jobs (`echelonflow.model.iterations`).
 
-    `predicted` are those of a fluid run of the same jobs and policy.
+    `predicted` are those of a fluid run of the same jobs and policy. Background traffic has none.
     """
     rows = []
     expected_s = {(row.job, row.iteration): row.duration_s for row in predicted}
     last_s = last_ends_s(record, jobs)
     for job in jobs:
-        unavoidable_s = iteration_times_without_network(job.dag, job.iterations)
+        if job.is_background:
+            continue
+        unavoidable_s = iteration_times_without_network(job.dag, job.iterations, drawn(job, record.repeat))
         ends = ends_s(last_s[job.name], job.start_s)
         for iteration, duration_s in enumerate(durations_s(ends, job.start_s)):
             rows.append(

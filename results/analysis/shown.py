@@ -50,7 +50,7 @@ class ShownRun:
 
 def shown_iteration(jobs: Sequence[Job]) -> int:
     """The iteration that pictures show: the second where there is one (the first has no previous one to wait for)."""
-    return min(1, min(job.iterations for job in jobs) - 1)
+    return min(1, min((job.iterations for job in jobs if not job.is_background), default=1) - 1)
 
 
 def window(iterations: Sequence[IterationRow], jobs: Sequence[Job]) -> Window | None:

@@ -13,6 +13,7 @@ from echelonflow.codec import convert, read_json
 from echelonflow.files import write_whole
 from echelonflow.model.dag import Job
 from echelonflow.records.blame import Blame
+from results.analysis.arrivals import CompletionResult
 from results.analysis.blamed import mean_blame
 from results.analysis.budget import JobBudget, mean
 from results.analysis.coflows import CoflowResult
@@ -175,6 +176,7 @@ class Summary:
         "coflows",
         "together",
         "window",
+        "completions",
     )
 
     name: str
@@ -196,8 +198,10 @@ class Summary:
     """How many times as long as the experiment file says everything took: all times are of that longer clock. From the
     experiment file."""
     comparisons: tuple[Comparison, ...] = ()
-    """One object per policy and job but for those of the policy that others are compared with; empty in simulations, which
-    have no spread. Computed."""
+    """One object per policy and job but for those of the policy that others are compared with; empty in simulations of
+    which nothing is drawn: they have no spread. Computed."""
+    completions: tuple[CompletionResult, ...] = ()
+    """One object per policy, over all jobs from their arrivals to their ends; empty where all arrive at once. Computed."""
     set_aside: tuple[str, ...] = ()
     """Why runs do not count in whose place others were made, so that their policy lacks none. Computed."""
     together: tuple[TogetherResult, ...] = ()

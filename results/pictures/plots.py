@@ -59,11 +59,18 @@ def draw_tardiness(
     Unless the `whole` is to be drawn, a distribution has no more steps than can be seen.
     """
     iteration = shown_iteration(jobs)
-    order = [(job.name, t.name) for job in jobs for t in job.dag.transfers if not job.is_local(t)]
     found = [(run, tardiness_of(run.rows.flows, iteration)) for run in runs]
     look_of = looks([run.record.policy for run in runs])
-    if not any(late for _, late in found):
+    sent = {key for _, late in found for key in late}
+    if not sent:
         return False
+    # Where a job is placed in the run, it depends on the policy which of its transfers are flows.
+    order = [
+        (job.name, t.name)
+        for job in jobs
+        for t in job.dag.transfers
+        if (not job.is_local(t) if job.is_placed else (job.name, t.name) in sent)
+    ]
     several = len(jobs) > 1
     names = [f"{job}/{flow}" if several else flow for job, flow in order]
     crowded = len(order) <= MOST_FLOWS_BY_NAME and sum(map(len, names)) > 80

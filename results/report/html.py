@@ -35,7 +35,7 @@ from results.report.headline import headline
 from results.report.in_job import held_back
 from results.report.page import download, environment, write_page
 from results.report.printed_column import MISSING, TimeUnit, format_estimate, format_seconds, format_share
-from results.report.table import stretched, swapped_parts, unit_of, window_lines
+from results.report.table import lists_jobs, stretched, swapped_parts, unit_of, window_lines
 from results.report.together import bound_words, several_jobs
 
 
@@ -65,6 +65,7 @@ def write_report(
         {} if drawn is None else _charts(drawn, manifest, summary),
         summary=summary,
         headline=headline(summary, manifest.against, unit),
+        listed=lists_jobs(summary),
         unit=unit,
         manifest=manifest,
         simulated=summary.backend == "fluid",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from echelonflow.printable import printable
+from results.analysis.arrivals import CompletionResult
 from results.analysis.asked import named
 from results.analysis.coflows import FIGURES, CoflowResult
 from results.analysis.figures import JobFigures
@@ -112,6 +113,22 @@ COFLOW_COLUMNS: tuple[PrintedColumn[CoflowResult], ...] = (
 """The table of a simulated trace of Coflows."""
 
 
+COMPLETION_COLUMNS: tuple[PrintedColumn[CompletionResult], ...] = (
+    plain("policy", "", "Policy with its options.", lambda r: r.policy),
+    plain("jobs", "", "Number of jobs that came to their end, over all runs.", lambda r: str(r.jobs)),
+    timed("average", "Average time from a job's arrival to its end.", lambda r: r.average_s),
+    timed("median", "Median of the same.", lambda r: r.median_s),
+    timed("95th", "95th percentile of the same.", lambda r: r.p95_s),
+    timed("99th", "99th percentile of the same.", lambda r: r.p99_s),
+    timed("waited", "Average time that jobs waited for GPUs.", lambda r: r.waited_s),
+    timed("all done", "When the last job ended.", lambda r: r.end_s),
+    plain("average/1st", "", "`average` over the first policy's.", lambda r: f"{r.normalised:.3f}"),
+)
+"""The table of jobs that arrive one after the other."""
+MOST_LISTED = 100
+"""Lines of the table of jobs: with more, jobs are told of all together."""
+
+
 def unit_of(summary: Summary) -> TimeUnit:
     """The unit of all times of an experiment's tables: by its shortest iteration, or average completion of Coflows."""
     return unit_for(
@@ -120,6 +137,11 @@ def unit_of(summary: Summary) -> TimeUnit:
             *(result.average_s for result in summary.coflows),
         ]
     )
+
+
+def lists_jobs(summary: Summary) -> bool:
+    """Whether there is a line for each policy and job: where jobs are many, and there are figures of all together, there is none."""
+    return not summary.completions or len(summary.results) <= MOST_LISTED
 
 
 def stretched(factor: float) -> str:
@@ -165,6 +187,11 @@ def summary_table(summary: Summary, *, blame: bool = False) -> str:
         )
     else:
         lines = [printed(COLUMNS, summary.results, "ll", unit)]
+        if not lists_jobs(summary):
+            jobs = len({result.job for result in summary.results})
+            lines = [
+                f"{jobs:,} jobs; summary.json has the iteration times of each, and arrivals.csv its completion time"
+            ]
         source = "simulated (fluid), no packets were sent" if simulated else "measured on emulated links"
         several = any(r.iteration_s is not None and r.iteration_s.low is not None for r in summary.results)
         note = "; medians over runs [95 % interval]" if several else ""
@@ -175,11 +202,13 @@ def summary_table(summary: Summary, *, blame: bool = False) -> str:
         if summary.stretch != 1:
             lines.append(stretched(summary.stretch))
         lines += together_lines(summary, unit)
+        if summary.completions:
+            lines += ["from arrival to end:", printed(COMPLETION_COLUMNS, summary.completions, "l", unit)]
         lines += budget_lines(summary.results, unit)
         if blame:
             lines += blame_lines(summary.results, unit)
         lines += in_job_lines(summary.results, unit)
-        lines += comparison_lines(summary.comparisons, unit)
+        lines += comparison_lines(summary.comparisons if lists_jobs(summary) else (), unit)
         swapped = swapped_parts(summary)
         if swapped:
             lines += [

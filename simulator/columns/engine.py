@@ -12,6 +12,7 @@ import numpy as np
 
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.dag import Compute, Job
+from echelonflow.model.draws import Durations
 from echelonflow.model.network import Network
 from echelonflow.records.rates import RateLog
 from echelonflow.records.run_columns import ComputeColumns, ComputeStep, FlowColumns, FlowStep
@@ -45,6 +46,7 @@ def run(
     `profiles` are the jobs as they are declared, if that is not how they are. In `rates` is noted how fast flows go.
     """
     asked = asked_of(jobs, network, profiles, clocks=policy.promises.reads_clock)
+    asked = _with_drawn(asked, _drawn_s(jobs, record.repeat))
     tables = room.tables_of(asked.plan, np.array([job.start_s for job in jobs], np.float64))
     if asked.clocks is not None:
         tables.pace_s[t.OWN] = asked.clocks.loads.iteration_s
@@ -56,6 +58,22 @@ def run(
     _write(asked, jobs, simulation.tables, record)
     if rates is not None:
         rates.end(simulation.tables.flow_records[1])
+
+
+def _drawn_s(jobs: Sequence[Job], repeat: int) -> Floats:
+    """What each step of every iteration takes in a repeat, one job after the other; empty where nothing is drawn."""
+    if all(job.draws is None for job in jobs):
+        return np.zeros(0)
+    found: list[float] = []
+    for job in jobs:
+        durations, steps = Durations(job, repeat), job.dag.steps
+        for iteration in range(job.iterations):
+            found += [durations.of(iteration, step) if isinstance(step, Compute) else 0.0 for step in steps]
+    return np.array(found)
+
+
+def _with_drawn(asked: Asked, drawn_s: Floats) -> Asked:
+    return dataclasses.replace(asked, plan=asked.plan._replace(drawn_s=drawn_s))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -192,9 +210,13 @@ class Simulation:
         return Planned(found, flows, begin_s, planner.JUDGED * in_force.rounds * slowest_s)
 
     def rolled_out(self, candidate: planner.Candidate, end_s: float) -> list[Floats]:
-        """When iterations of each job end up to a moment if a candidate decides from now on."""
+        """When iterations of each job end up to a moment if a candidate decides from now on.
+
+        What computations will draw, nobody knows: those that begin later take what they declare.
+        """
         tables = room.forked(self.tables)
-        fork = Simulation(self._moved(candidate.earlier_s), tables, self._network, candidate.policy)
+        asked = _with_drawn(self._moved(candidate.earlier_s), np.zeros(0))
+        fork = Simulation(asked, tables, self._network, candidate.policy)
         fork.run(None, end_s)
         return fork.iteration_ends_s()
 

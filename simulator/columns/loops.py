@@ -461,7 +461,8 @@ def _begin(plan: Plan, tables: Tables, job: int, iteration: int, step: int) -> N
     if plan.steps[t.STEP_KIND, step] == t.FLOW:
         _release(plan, tables, job, iteration, plan.steps[t.STEP_FLOW, step], instance)
     else:
-        _push(tables, now_s + plan.duration_s[step], instance, job)
+        duration_s = plan.drawn_s[instance] if len(plan.drawn_s) else plan.duration_s[step]
+        _push(tables, now_s + duration_s, instance, job)
 
 
 @leaf

@@ -143,6 +143,7 @@ def asked_by(given: Sequence[Declare], jobs: Sequence[Outline], network: Network
         offset_s=offset_s,
         clock=np.stack([_of_clocks(declared, what) for what in ("lead_s", "rest_s", "tail_s", "to_end_s", "layer")]),
         hops=_matrix(links, cells.of_hop),
+        drawn_s=np.zeros(0),
     )
     for group in given:
         plan.job_floats[0, job_of[group.job]] = group.compute_s

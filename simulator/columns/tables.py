@@ -61,6 +61,8 @@ class Plan(NamedTuple):
     """Lead, rest, tail, way to the end and layer of declared flows; of none where the policy does not go by clocks."""
     hops: Ints
     """Links of paths; and which cell of its group each is."""
+    drawn_s: Floats
+    """What each instance of a step takes, where any draws that; empty where each takes `duration_s`."""
 
 
 # What is under way.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 
 from echelon.documents import columns
 from echelon.experiment import schema
@@ -50,6 +51,16 @@ def emulated(tmp_path_factory):
 def simulated(path, root):
     _, summary = runner.run(schema.load(path), root, "fluid", lambda _: None, pictures="none")
     return root, summary
+
+
+@pytest.fixture(scope="module")
+def arriving(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("arriving")
+    experiment = yaml.safe_load((EXPERIMENTS / "pipeline.yaml").read_text(encoding="utf-8"))
+    experiment["jobs"][0]["count"] = 2
+    path = folder / "arriving.yaml"
+    path.write_text(yaml.safe_dump({**experiment, "arrivals": {"process": "even", "every": "3 s"}, "queue": "fifo"}))
+    return simulated(path, folder / "run")
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +121,14 @@ def test_the_table_of_swaps_is_documented(emulated):
     assert re.split(r"  +", lines[after + 1].strip()) == documented("printed: swaps")
 
 
+def test_tables_of_jobs_that_arrive_are_documented(arriving):
+    root, summary = arriving
+    assert head(root / "arrivals.csv") == documented("arrivals.csv")
+    lines = summary_table(summary).splitlines()
+    after = lines.index("from arrival to end:")
+    assert re.split(r"  +", lines[after + 1].strip()) == documented("printed: completions")
+
+
 def test_tables_of_a_trace_are_documented(trace):
     root, summary = trace
     assert head(root / "coflows.csv") == documented("coflows.csv")
@@ -139,14 +158,15 @@ def objects(summary):
         if run["fidelity"]:
             yield "summary.json: fidelity", run["fidelity"]
         yield from (("summary.json: faults", fault) for fault in run["faults"])
+    yield from (("summary.json: completions", result) for result in summary["completions"])
     for result in summary["coflows"]:
         yield "summary.json: coflows", result
         yield from (("summary.json: kinds", kind) for kind in result["kinds"])
 
 
-def test_every_object_of_the_summaries_is_documented(emulated, fluid, faulty, trace):
+def test_every_object_of_the_summaries_is_documented(emulated, fluid, faulty, trace, arriving):
     seen = set()
-    for root, _ in (emulated, fluid, faulty, trace):
+    for root, _ in (emulated, fluid, faulty, trace, arriving):
         for part, found in objects(json.loads((root / "summary.json").read_text())):
             assert list(found) == documented(part), part
             assert not [key for key, value in found.items() if isinstance(value, dict) and key not in

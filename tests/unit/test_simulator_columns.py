@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import math
 import random
@@ -15,6 +16,7 @@ from echelonflow.errors import RunError
 from echelonflow.model import topologies
 from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
 from echelonflow.model.discipline import Discipline, Window
+from echelonflow.model.draws import Draws
 from echelonflow.model.faults import Slowdown
 from echelonflow.model.measured import Measured
 from echelonflow.records.run_record import RunRecord
@@ -98,6 +100,15 @@ def test_random_jobs_come_out_the_same(seed, plain):
 def test_decisions_by_form_come_out_the_same(policy, by_form):
     drawn = case(7, jobs=2, iterations=1)
     check_equal(*both(drawn.jobs, drawn.network, policy))
+
+
+@pytest.mark.parametrize("policy", ["echelonflow", "clock"])
+def test_drawn_computations_come_out_the_same(policy, plain):
+    drawn = case(7, jobs=2)
+    jobs = [dataclasses.replace(job, draws=Draws(5, 0.3, 1.5, slow_count=1)) for job in drawn.jobs]
+    one, other = both(jobs, drawn.network, policy)
+    check_equal(one, other)
+    assert list(one.computes) != list(both(drawn.jobs, drawn.network, policy)[0].computes)
 
 
 def test_one_stops_now_and_then_to_show_progress(by_form, monkeypatch):

@@ -68,7 +68,7 @@ class Agent:
         for job in jobs:
             check_observable(job)
         slow = any(isinstance(fault, Slowdown) and fault.host == host for fault in plan.faults)
-        self._replay = Replay(jobs, host, Slowdowns(plan.faults, host) if slow else None)
+        self._replay = Replay(jobs, host, Slowdowns(plan.faults, host) if slow else None, plan.repeat)
         self._ends = PlannedEnds(ended_jobs(plan.faults, jobs))
         # One that holds flows back by itself does otherwise than its graph says.
         ours = (job for job in jobs if job.placement[0] == host and job.discipline is None)

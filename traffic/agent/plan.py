@@ -25,14 +25,16 @@ def make_plan(
     *,
     addresses: Mapping[str, str] | None = None,
     faults: Sequence[Fault] = (),
+    repeat: int = 0,
 ) -> Plan:
-    """The plan of run `run_index` of `jobs` on `network`.
+    """The plan of run `run_index` of `jobs` on `network`, which is the `repeat`th of its policy.
 
     `addresses` (host to IPv4) replaces those that the network gives its hosts. Agents refuse jobs of which they cannot
     notice every step (`check_observable`).
     """
     return Plan(
         run_index=run_index,
+        repeat=repeat,
         progress_interval_s=progress_interval_s,
         send_buffer_bytes=send_buffer_bytes(network),
         addresses=dict(addresses) if addresses is not None else {host: ip_of(network, host) for host in network.hosts},

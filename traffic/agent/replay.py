@@ -2,10 +2,10 @@
 
 Pure: no sockets, no clock. Times are seconds on any one clock that does not go back.
 
-A computation starts at the moment its last input was complete and ends `duration_s` later, by the clock and not by when
-the agent woke up. An input that is itself a computation was complete when it was due. One that came over the network
-was complete when its last byte was read. So a chain of computations never drifts, as it would not on a GPU; by how much
-each end was noticed late is recorded. What leaves the host can leave only when it is noticed, so releases carry that
+A computation starts at the moment its last input was complete. It ends after its duration, which may be drawn, by the clock and
+not by when the agent woke up. An input that is itself a computation was complete when it was due. One that came over the
+network was complete when its last byte was read. So a chain of computations never drifts, as it would not on a GPU; by how
+much each end was noticed late is recorded. What leaves the host can leave only when it is noticed, so releases carry that
 time.
 
 A policy may hold back iterations (`echelonflow.model.slots`). The first of this host's steps that could begin one says when all of
@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 from echelonflow.job_scheduling.gate import Gate
 from echelonflow.model.dag import Compute, Job
+from echelonflow.model.draws import Durations
 from echelonflow.model.faults import Slowdowns
 from echelonflow.model.progress import JobProgress, StepKey
 from echelonflow.model.slots import HeldIterations, Slots
@@ -78,8 +79,9 @@ class Replay:
     in order.
     """
 
-    def __init__(self, jobs: Sequence[Job], host: str, slowdowns: Slowdowns | None = None) -> None:
+    def __init__(self, jobs: Sequence[Job], host: str, slowdowns: Slowdowns | None = None, repeat: int = 0) -> None:
         self._jobs = {job.name: job for job in jobs}
+        self._durations = {job.name: Durations(job, repeat) for job in jobs}
         self._host = host
         self._progress = {
             job.name: JobProgress(job, [s.name for s in job.dag.steps if host_of(job, s.name) == host]) for job in jobs
@@ -181,7 +183,8 @@ class Replay:
                 step = job.dag.by_name[name]
                 begin_s = moment_s if step.after else self._begin_s(job.name, iteration, moment_s, actions)
                 if isinstance(step, Compute):
-                    self._push(self._finish_s(begin_s, step.duration_s), job.name, (iteration, name), begin_s)
+                    duration_s = self._durations[job.name].of(iteration, step)
+                    self._push(self._finish_s(begin_s, duration_s), job.name, (iteration, name), begin_s)
                     continue
                 if begin_s > now_s:
                     self._push(begin_s, job.name, (iteration, name), begin_s)
