@@ -32,11 +32,13 @@ FOREIGN = re.compile(
 """Words of Python and of libraries, which are no user's."""
 MORE = """
 name: more
-network: {topology: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 2, rate: 50 Mbit/s, fabric_rate: 40 Mbit/s, mtu: 9000 B}
+network: {topology: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 2, rate: 50 Mbit/s, fabric_rate: 40 Mbit/s, mtu: 9000 B,
+          gpus_per_host: 8, routing: ecmp(seed=7), rates: {h1: 10 Mbit/s, l2-p1: 20 Mbit/s}}
+placement: spread
 jobs:
-  - {name: a, paradigm: fsdp, ranks: 4, layers: 3, forward: [1 s, 2 s, 1 s], backward: 2 s, parameter: 2 s of link, window: 1}
+  - {name: a, paradigm: fsdp, ranks: 4, layers: 3, forward: [1 s, 2 s, 1 s], backward: 2 s, parameter: 2 s of link, window: 1, placement: [h1, h1, h2, h3]}
   - {name: b, import: {format: coflow-benchmark, files: ["shuf*.txt"], coflows: 3}, start: 2 s, weight: 2, iterations: 2}
-  - {name: c, paradigm: parameter-server, workers: 3, servers: 1, layers: 2, forward: 1 s, backward: 1 s, parameter: 1 MB}
+  - {name: c, paradigm: parameter-server, workers: 3, servers: 1, layers: 2, forward: 1 s, backward: 1 s, parameter: 1 MB, placement: ring-aware}
 policies: [fair, coflow(grouping=group), "echelonflow(order=remaining)", aalo]
 repeats: 2
 seed: 3

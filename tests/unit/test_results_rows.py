@@ -23,7 +23,7 @@ COLUMNS = {
     FlowRow: (
         "policy, repeat, job, iteration, group, flow, src, dst, size_bytes, release_s, start_s, finish_s, "
         "ideal_finish_s, tardiness_s, dscp, pcap_start_s, pcap_finish_s, pcap_bytes, pcap_dscp, retransmissions, "
-        "ahead, held, corrected_s, ready_s"
+        "ahead, held, corrected_s, ready_s, path"
     ),
 }
 
