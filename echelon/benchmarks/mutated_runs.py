@@ -37,7 +37,7 @@ PICTURES_EVERY = 40
 MOST_OFF = 0.001
 _TRIES = 3
 TABLES = ("iterations.csv", "groups.csv", "flows.csv", "coflows.csv")
-RAW = ("manifest.json", "assignment.json", "network.json", "calibration.json", "prediction.json", "budget.json",
+RAW = ("manifest.json", "assignment.json", "network.json", "calibration.json", "prediction.json", "budget.json", "yardsticks.json",
        "runs.json", "coflow-runs.json", "seal.json", "raw", "pcap")  # fmt: skip
 EMULATED = """
 name: damaged

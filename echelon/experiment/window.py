@@ -29,7 +29,7 @@ def counting_of(window: str, warm_up: int | None, jobs: Sequence[Job], stretch: 
         raise InputError(
             f"window: {window!r} is not steady, all, or two moments such as `5 s to 20 s`{did_you_mean(window, _WORDS)}"
         )
-    from_s, until_s = (about("window", lambda text=text: parse_duration_s(text)) * stretch for text in between.groups())
+    from_s, until_s = about("window", lambda: [parse_duration_s(text) * stretch for text in between.groups()])
     if not 0 <= from_s < until_s < math.inf:
         raise InputError(f"window: {window!r} ends before it begins; write the earlier moment first")
     late = [job for job in jobs if job.start_s >= until_s]

@@ -10,8 +10,8 @@ import msgspec
 from echelonflow.codec import Document
 
 BoundKind = Literal["batch", "steady", "alone"]
-"""What bounds the mean iteration time: the whole batch with all its orders; the pace that the jobs can keep up together for
-long; or each job alone, which is the cheapest and the weakest."""
+"""What bounds the mean iteration time: the whole batch with all its orders, or the pace that the jobs can keep up together
+for long. Or it is each job alone, which is the cheapest and the weakest."""
 
 
 class Yardsticks(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,12 +6,14 @@ much of such a flow's time it would have taken alone, and who had the link meanw
 
 from __future__ import annotations
 
-from collections import defaultdict
+import itertools
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from echelonflow.model.arrays import Ints
+from echelonflow.model.arrays import Floats, Ints
 from echelonflow.model.counting import Counted
 from echelonflow.model.dag import Job
 from echelonflow.model.iterations import ends_s
@@ -21,10 +23,12 @@ from echelonflow.records.rates import RateLog
 from echelonflow.records.run_columns import FlowColumns
 from echelonflow.records.run_record import RunRecord
 from results.analysis.critical_path import Stretch, times_of
-from results.analysis.link_shares import LinkShares, Pieces
+from results.analysis.link_shares import LinkShares, Pieces, Waited
 from results.analysis.numbers import last_ends_s
 
 _CAUSE_OF: Mapping[str, Cause] = {"computation": "computation", "in job": "job scheduler", "gap": "enforcement"}
+PIECES_AT_ONCE = 200_000
+"""Of what was sent at an even rate that are looked at together: some 10 MB for each link that is crossed."""
 _LEAST_S = 1e-12
 """What is shorter than that is rounding."""
 
@@ -44,7 +48,8 @@ def blame(
     """
     if rates.is_full:
         return ()
-    ends, paths = ends_by_job_s(record, jobs), []
+    ends = ends_by_job_s(record, jobs)
+    paths: list[list[Stretch]] = []
     for times in times_of(record, jobs):
         name, mine = times.job.name, counted.get(times.job.name, range(0))
         if not mine or mine[-1] >= len(ends[name]):
@@ -52,47 +57,82 @@ def blame(
             continue
         from_s = ends[name][mine[0] - 1] if mine[0] else times.job.start_s
         paths.append(list(times.path(mine[-1], from_s)))
-    shares = _shares(record, jobs, network, rates)
-    shares.prepare(np.array([part.row for each in paths for part in each if part.row >= 0], np.int64))
     names = [job.name for job in jobs]
+    seconds = _seconds(paths, _Sending.of(record, jobs, network, rates))
     found: list[Blame] = []
     for number, path in enumerate(paths):
         if path:
-            found += _as_blame(names, number, _seconds(number, path, shares), network, len(counted[names[number]]))
+            found += _as_blame(names, number, seconds[number], network, len(counted[names[number]]))
     return tuple(found)
-
-
-def _shares(record: RunRecord, jobs: Sequence[Job], network: Network, rates: RateLog) -> LinkShares:
-    flows = FlowColumns.of(record.flows)
-    numbers = {job.name: number for number, job in enumerate(jobs)}
-    job: Ints = np.array([numbers[s.job] for s in flows.steps], np.int64)
-    places: dict[tuple[str, str], int] = {}
-    path_of = np.array([places.setdefault((s.src_host, s.dst_host), len(places)) for s in flows.steps], np.int64)
-    paths = [network.path(*ends) for ends in places]
-    pieces = Pieces(*rates.pieces(flows.finish_s))
-    return LinkShares(pieces, job[flows.step], paths, path_of[flows.step], np.array(network.capacity_Bps))
 
 
 _Key = tuple[Cause, int, int]
 """Cause, number of the other job, link; -1 where there is none."""
 
 
-def _seconds(job: int, path: Sequence[Stretch], shares: LinkShares) -> dict[_Key, float]:
-    """Seconds of one job's path by cause."""
-    found: dict[_Key, float] = defaultdict(float)
-    for part in path:
-        if part.kind != "flow":
-            found[_CAUSE_OF[part.kind], -1, -1] += part.end_s - part.begin_s
-            continue
-        waited = shares.waited(part.row, part.begin_s, part.end_s)
-        found["communication", -1, -1] += waited.sent_s
-        found["enforcement", -1, -1] += waited.unused_s
-        for (other, link), waited_s in waited.for_jobs_s.items():
-            if other == job:
-                found["own flows", -1, link] += waited_s
-            else:
-                found["other job", other, link] += waited_s
+@dataclass(frozen=True, eq=False)
+class _Sending:
+    """What was sent in a simulation: by flow's row, its job and path; and pieces of even rates."""
+
+    pieces: Pieces
+    job: Ints
+    paths: Sequence[Sequence[int]]
+    path_of: Ints
+    capacity_Bps: Floats
+
+    @staticmethod
+    def of(record: RunRecord, jobs: Sequence[Job], network: Network, rates: RateLog) -> _Sending:
+        flows = FlowColumns.of(record.flows)
+        numbers = {job.name: number for number, job in enumerate(jobs)}
+        job: Ints = np.array([numbers[s.job] for s in flows.steps], np.int64)
+        places: dict[tuple[str, str], int] = {}
+        path_of = np.array([places.setdefault((s.src_host, s.dst_host), len(places)) for s in flows.steps], np.int64)
+        return _Sending(
+            Pieces(*rates.pieces(flows.finish_s)),
+            job[flows.step],
+            [network.path(*ends) for ends in places],
+            path_of[flows.step],
+            np.array(network.capacity_Bps),
+        )
+
+    def shares(self, begin_s: float, end_s: float, rows: Sequence[int]) -> LinkShares:
+        """Who used the links of some flows between two moments."""
+        found = LinkShares(self.pieces.between(begin_s, end_s), self.job, self.paths, self.path_of, self.capacity_Bps)
+        found.prepare(np.array(rows, np.int64))
+        return found
+
+
+def _seconds(paths: Sequence[Sequence[Stretch]], sending: _Sending) -> list[dict[_Key, float]]:
+    """Seconds of each job's path by cause. A part of the run at a time, so that its length costs no memory."""
+    found: list[dict[_Key, float]] = [defaultdict(float) for _ in paths]
+    for job, path in enumerate(paths):
+        for part in path:
+            if part.kind != "flow":
+                found[job][_CAUSE_OF[part.kind], -1, -1] += part.end_s - part.begin_s
+    flows = deque(
+        sorted(
+            ((part, job) for job, path in enumerate(paths) for part in path if part.kind == "flow"),
+            key=lambda each: each[0].begin_s,
+        )
+    )
+    under_way: list[tuple[Stretch, int]] = []
+    for begin_s, end_s in itertools.pairwise(sending.pieces.edges_s(PIECES_AT_ONCE)):
+        while flows and flows[0][0].begin_s < end_s:
+            under_way.append(flows.popleft())
+        shares = sending.shares(begin_s, end_s, [part.row for part, _ in under_way])
+        for part, job in under_way:
+            waited = shares.waited(part.row, max(part.begin_s, begin_s), min(part.end_s, end_s))
+            _add(found[job], job, waited)
+        under_way = [each for each in under_way if each[0].end_s > end_s]
     return found
+
+
+def _add(found: dict[_Key, float], job: int, waited: Waited) -> None:
+    found["communication", -1, -1] += waited.sent_s
+    found["enforcement", -1, -1] += waited.unused_s
+    for (other, link), waited_s in waited.for_jobs_s.items():
+        key: _Key = ("own flows", -1, link) if other == job else ("other job", other, link)
+        found[key] += waited_s
 
 
 def _as_blame(

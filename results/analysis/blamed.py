@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from echelonflow.records.blame import CAUSES, Blame
+from echelonflow.records.blame import CAUSES, Blame, Cause
 from results.analysis.figures import JobFigures
 
 
@@ -24,14 +24,12 @@ def mean_blame(runs: Sequence[Sequence[Blame]], job: str) -> tuple[Blame, ...]:
     """The mean over those runs that say what a job's iteration was spent on, so that causes add up still."""
     mine = [[each for each in run if each.job == job] for run in runs]
     telling = [run for run in mine if run]
-    sums_s: dict[tuple[str, str, str], float] = defaultdict(float)
-    cause_of = {}
+    sums_s: dict[tuple[Cause, str, str], float] = defaultdict(float)
     for run in telling:
         for each in run:
             sums_s[each.cause, each.other, each.link] += each.blamed_s
-            cause_of[each.cause] = each.cause
     return in_order(
-        Blame(job, cause_of[cause], sum_s / len(telling), other, link) for (cause, other, link), sum_s in sums_s.items()
+        Blame(job, cause, sum_s / len(telling), other, link) for (cause, other, link), sum_s in sums_s.items()
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,17 @@ class Pieces:
         """Those of one flow."""
         first, last = np.searchsorted(self.row, [row, row + 1])
         return slice(int(first), int(last))
+
+    def between(self, begin_s: float, end_s: float) -> Pieces:
+        """Those parts of all of them that lie between two moments."""
+        kept = np.flatnonzero((self.begin_s < end_s) & (self.end_s > begin_s))
+        clipped_s = np.maximum(self.begin_s[kept], begin_s), np.minimum(self.end_s[kept], end_s)
+        return Pieces(self.row[kept], *clipped_s, self.rate_Bps[kept])
+
+    def edges_s(self, most: int) -> list[float]:
+        """Moments between which about `most` pieces begin each, from before the first to after the last."""
+        inner = np.sort(self.begin_s)[most::most].tolist()
+        return [-math.inf, *dict.fromkeys(inner), math.inf]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +69,11 @@ class LinkShares:
         self._links: dict[int, _Link] = {}
 
     def prepare(self, rows: Ints) -> None:
-        """Find out who used the links of these flows; it takes one pass over all that was sent."""
+        """Find out who used the links of these flows."""
         pieces, moments = self._pieces, len(self._moment_s)
         wanted = np.zeros(len(self._capacity_Bps), bool)
-        for path in {int(each) for each in self._path_of[rows]}:
-            wanted[self._paths[path]] = True
+        for used in set(self._path_of[rows].tolist()):
+            wanted[self._paths[used]] = True
         lengths = np.array([len(path) for path in self._paths], np.int64)
         starts = np.cumsum(lengths) - lengths
         hops = np.concatenate([*self._paths, np.zeros(0, np.int64)])
@@ -71,18 +83,25 @@ class LinkShares:
         link = hops[starts[path][piece] + np.arange(len(piece)) - first[piece]]
         kept = wanted[link]
         piece, link = piece[kept], link[kept]
-        begin = np.searchsorted(self._moment_s, pieces.begin_s)
-        end = np.searchsorted(self._moment_s, pieces.end_s)
-        moment = np.concatenate((begin[piece], end[piece]))
-        change_Bps = np.concatenate((pieces.rate_Bps[piece], -pieces.rate_Bps[piece]))
-        job = np.tile(self._job[pieces.row[piece]], 2)
-        link = np.tile(link, 2)
-        order = np.lexsort((moment, job, link))
-        link, job, moment, change_Bps = link[order], job[order], moment[order], change_Bps[order]
+        begin = np.searchsorted(self._moment_s, pieces.begin_s)[piece]
+        end = np.searchsorted(self._moment_s, pieces.end_s)[piece]
+        job, rate_Bps = self._job[pieces.row[piece]], pieces.rate_Bps[piece]
+        jobs = int(job.max(initial=0)) + 1
+        user = (link * jobs + job) * moments
+        key = np.concatenate((user + begin, user + end))
+        order = np.argsort(key)  # of the same job, link and moment any order will do
+        key, change = (
+            key[order],
+            np.concatenate(([rate_Bps, np.ones(len(piece))], [-rate_Bps, -np.ones(len(piece))]), axis=1)[:, order],
+        )
+        same = np.flatnonzero(np.diff(key, prepend=-1))
+        key, change = key[same], np.add.reduceat(change, same, axis=1) if len(same) else change
+        user, moment = np.divmod(key, moments)
+        link, job = np.divmod(user, jobs)
         bounds = np.flatnonzero(np.diff(link, prepend=-1, append=-2))
         for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             part = slice(low, high)
-            self._links[int(link[low])] = _Link.of(job[part], moment[part], change_Bps[part], moments)
+            self._links[int(link[low])] = _Link.of(job[part], moment[part], change[:, part], moments)
 
     def waited(self, row: int, begin_s: float, end_s: float) -> Waited:
         """How a flow whose path was prepared spent the time from `begin_s` to `end_s`."""
@@ -96,14 +115,15 @@ class LinkShares:
         edges_s = np.concatenate(([begin_s], self._moment_s[moments[1:]], [end_s]))
         lasts_s = np.diff(edges_s)
         own_Bps = self._own_Bps(own, edges_s[:-1])
-        used_Bps = np.array([self._used_Bps(link, moments) for link in path.tolist()])
+        used_Bps, users = self._used(path, moments)
         used_Bps = np.maximum(used_Bps, own_Bps)
         spare_Bps = np.maximum(capacity_Bps[:, None] - used_Bps, 0.0)
         lack_Bps = np.maximum(alone_Bps - own_Bps, 0.0)
         unused_Bps = np.minimum(spare_Bps.min(axis=0), lack_Bps)
         blocked_Bps = lack_Bps - unused_Bps
         others_Bps = used_Bps - own_Bps
-        tightest = self._tightest(spare_Bps, others_Bps / capacity_Bps[:, None], alone_Bps)
+        over_mean = own_Bps * users / np.maximum(used_Bps, _SAME * alone_Bps)
+        tightest = self._tightest(spare_Bps, over_mean, alone_Bps)
         free = (blocked_Bps <= _SAME * alone_Bps) | (others_Bps[tightest, np.arange(len(tightest))] <= 0)
         unused_Bps, blocked_Bps = np.where(free, lack_Bps, unused_Bps), np.where(free, 0.0, blocked_Bps)
         blocked_s = blocked_Bps / alone_Bps * lasts_s
@@ -127,16 +147,23 @@ class LinkShares:
         piece = np.maximum(np.searchsorted(begins_s, at_s, side="right") - 1, 0)
         return np.where((begins_s[piece] <= at_s) & (at_s < ends_s[piece]), rates_Bps[piece], 0.0)
 
-    def _used_Bps(self, link: int, moments: Ints) -> Floats:
-        found = self._links.get(link)
-        return np.zeros(len(moments)) if found is None else found.used_Bps(moments)
+    def _used(self, path: Ints, moments: Ints) -> tuple[Floats, Floats]:
+        """What all send over each link of a path from these moments on, and how many flows do."""
+        nothing = np.zeros((2, len(moments)))
+        both = [self._links[link].used(moments) if link in self._links else nothing for link in path.tolist()]
+        return np.array([each[0] for each in both]), np.array([each[1] for each in both])
 
     @staticmethod
-    def _tightest(spare_Bps: Floats, others: Floats, alone_Bps: float) -> Ints:
-        """Place in the path of the link with least to spare; of several the one of which others use the largest share."""
-        least = spare_Bps.min(axis=0)
-        tight = spare_Bps <= least + _SAME * alone_Bps
-        return np.where(tight, others, -1.0).argmax(axis=0)
+    def _tightest(spare_Bps: Floats, over_mean: Floats, alone_Bps: float) -> Ints:
+        """Place in the path of the link with least to spare; of several the one where the flow has most beside the others.
+
+        Under fair sharing a flow is held up where nobody has more than it. That is told by its rate over the mean of those
+        that use the link. Where it has nothing, the first of these links is taken.
+        """
+        tight = spare_Bps <= spare_Bps.min(axis=0) + _SAME * alone_Bps
+        most = np.where(tight, over_mean, -1.0)
+        found: Ints = (most >= (1 - _SAME) * most.max(axis=0)).argmax(axis=0)  # rounding must not decide
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,36 +180,30 @@ class _Link:
     """Where each job's steps begin."""
     moment: Ints
     """Of the whole link, in order."""
-    total_Bps: Floats
-    """What all jobs send from there on."""
+    total: Floats
+    """What all jobs send from there on, and how many flows do."""
     width: int
 
     @staticmethod
-    def of(job: Ints, moment: Ints, change_Bps: Floats, width: int) -> _Link:
+    def of(job: Ints, moment: Ints, change: Floats, width: int) -> _Link:
+        """Of changes in what jobs send, and in how many flows do, in order of jobs and moments."""
         jobs, first = np.unique(job, return_index=True)
         place = np.searchsorted(jobs, job)
-        running = np.cumsum(change_Bps)
+        running = np.cumsum(change[0])
         before = np.concatenate(([0.0], running))[first]
         order = np.argsort(moment, kind="stable")
-        return _Link(
-            jobs,
-            place * width + moment,
-            running - before[place],
-            first,
-            moment[order],
-            np.cumsum(change_Bps[order]),
-            width,
-        )
+        total = np.cumsum(change[:, order], axis=1)
+        return _Link(jobs, place * width + moment, running - before[place], first, moment[order], total, width)
 
     def between(self, low: int, high: int) -> Ints:
         """Moments from `low` on and before `high` at which anything changes."""
         first, last = np.searchsorted(self.moment, [low, high])
         return self.moment[first:last]
 
-    def used_Bps(self, moments: Ints) -> Floats:
-        """What all jobs send from these moments on."""
+    def used(self, moments: Ints) -> Floats:
+        """What all jobs send from these moments on, and how many flows do."""
         place = np.searchsorted(self.moment, moments, side="right") - 1
-        return np.where(place >= 0, self.total_Bps[np.maximum(place, 0)], 0.0)
+        return np.where(place >= 0, self.total[:, np.maximum(place, 0)], 0.0)
 
     def shares(self, moments: Ints, own_job: int, own_Bps: Floats) -> list[tuple[int, Floats]]:
         """By job, its share of what all send from these moments on but for one flow, which is of `own_job`."""

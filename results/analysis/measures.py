@@ -239,10 +239,10 @@ def _computed_s(computes: Sequence[ComputeRecord], windows: Mapping[str, tuple[f
 
 
 def _compute_times(computes: Sequence[ComputeRecord], place: Mapping[str, int]) -> tuple[np.ndarray, Floats, Floats]:
-    """Place of the job, start and finish of every computation."""
+    """Place of the job, start and end of every computation; by how much it was noticed late is left away."""
     if isinstance(computes, ComputeColumns):
         of_step = np.array([place.get(step.job, -1) for step in computes.steps], np.int64)
-        return of_step[computes.step], computes.start_s, computes.finish_s
+        return of_step[computes.step], computes.start_s, computes.finish_s - computes.late_s
     job = np.array([place.get(each.job, -1) for each in computes], np.int64)
-    times_s = np.array([(each.start_s, each.finish_s) for each in computes], np.float64).reshape(-1, 2)
+    times_s = np.array([(each.start_s, each.finish_s - each.late_s) for each in computes], np.float64).reshape(-1, 2)
     return job, times_s[:, 0], times_s[:, 1]

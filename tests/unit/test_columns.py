@@ -22,6 +22,10 @@ from tests.unit.synthetic_run import explain_runs, paper_job, paper_network, syn
 
 PAGE = (columns.DOCS / "columns.md").read_text(encoding="utf-8")
 EXPERIMENTS = columns.DOCS.parent / "experiments"
+ESTIMATED = (
+    "iteration_p95_s", "iterations_p95_s", "completion_s", "slowdown", "slowdown_worst", "jain", "gpu_share",
+    "tardiness_sum_s", "to_gain_share",
+)  # fmt: skip
 COMPARED = ("iteration_difference_s", "exposed_difference_s", "speedup")
 
 
@@ -95,7 +99,7 @@ def test_the_page_is_what_the_code_says():
 @pytest.mark.parametrize("kind", ["emulated", "fluid"])
 def test_tables_of_runs_are_documented(kind, request):
     root, summary = request.getfixturevalue(kind)
-    for name in ("iterations.csv", "groups.csv", "flows.csv"):
+    for name in ("iterations.csv", "groups.csv", "flows.csv", "jobs.csv", "runs.csv", "links.csv", "blame.csv"):
         assert head(root / name) == documented(name)
     assert printed(summary) == documented("printed: jobs")
     for line in (root / "decisions.jsonl").read_text().splitlines():
@@ -113,6 +117,19 @@ def test_the_table_of_budgets_is_documented(emulated):
     lines = summary_table(emulated[1]).splitlines()
     after = lines.index("where the time went:")
     assert re.split(r"  +", lines[after + 1].strip()) == documented("printed: budgets")
+
+
+def test_the_table_of_blame_is_documented(emulated):
+    lines = summary_table(emulated[1], blame=True).splitlines()
+    after = lines.index("on the critical path:")
+    assert re.split(r"  +", lines[after + 1].strip()) == documented("printed: blame")
+
+
+def test_the_table_of_all_jobs_together_is_documented(tmp_path):
+    _, summary = simulated(EXPERIMENTS / "paradigms" / "gpipe-shared.yaml", tmp_path / "run")
+    lines = summary_table(summary).splitlines()
+    after = lines.index("all jobs together:")
+    assert re.split(r"  +", lines[after + 1].strip()) == documented("printed: all jobs together")
 
 
 def test_the_table_of_swaps_is_documented(emulated):
@@ -146,6 +163,8 @@ def objects(summary):
             yield "summary.json: figures", result["predicted"]
         if result["budget"]:
             yield "summary.json: budgets", result["budget"]
+        yield from (("summary.json: blame", blame) for blame in result["blame"])
+    yield from (("summary.json: together", result) for result in summary["together"])
     for comparison in summary["comparisons"]:
         yield "summary.json: comparisons", comparison
         for name in COMPARED:
@@ -155,6 +174,11 @@ def objects(summary):
         yield from (("summary.json: figures", figures) for figures in run["jobs"].values())
         yield from (("summary.json: budgets", budget) for budget in run["budgets"].values())
         yield from (("summary.json: parts", part) for part in run["parts"])
+        yield from (("summary.json: measures", measures) for measures in run["measures"].values())
+        if run["together"]:
+            yield "summary.json: run together", run["together"]
+        if run["control"]:
+            yield "summary.json: control", run["control"]
         if run["fidelity"]:
             yield "summary.json: fidelity", run["fidelity"]
         yield from (("summary.json: faults", fault) for fault in run["faults"])
@@ -170,7 +194,8 @@ def test_every_object_of_the_summaries_is_documented(emulated, fluid, faulty, tr
         for part, found in objects(json.loads((root / "summary.json").read_text())):
             assert list(found) == documented(part), part
             assert not [key for key, value in found.items() if isinstance(value, dict) and key not in
-                        ("iteration_s", "exposed_s", "tardiness_s", "predicted", "jobs", "budget", "budgets", "fidelity", *COMPARED)]  # fmt: skip
+                        ("iteration_s", "exposed_s", "tardiness_s", "predicted", "jobs", "budget", "budgets", "fidelity",
+                         *COMPARED, *ESTIMATED, "measures", "together", "control")]  # fmt: skip
             seen.add(part)
     assert seen == {part for part in columns.WRITTEN if part.startswith("summary.json")}
 

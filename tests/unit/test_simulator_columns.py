@@ -19,6 +19,7 @@ from echelonflow.model.discipline import Discipline, Window
 from echelonflow.model.draws import Draws
 from echelonflow.model.faults import Slowdown
 from echelonflow.model.measured import Measured
+from echelonflow.records.rates import RateLog
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import decision_loops, kernels, policies
 from echelonflow.scheduling.allocation import Allocation
@@ -292,3 +293,30 @@ def test_what_was_warmed_up_is_ready(compiled, monkeypatch):
     monkeypatch.setattr(engine, "run", lambda *given: used.append(1) or original(*given))
     fluid.simulate(tangled(), NETWORK, policies.load("fair"))
     assert used == [1]
+
+
+@pytest.mark.parametrize("loops_as", ["plain", "by_form"])
+@pytest.mark.parametrize("policy", ["fair", "echelonflow"])
+def test_rates_are_noted_as_by_the_plain_event_loop(policy, loops_as, request):
+    request.getfixturevalue(loops_as)
+    case = random_jobs.draw(random.Random(7), "leaf-spine", jobs=2)
+    found = []
+    for run in (_noted_by_the_plain_loop, _noted_in_columns):
+        rates = RateLog()
+        record = run(case, policy, rates)
+        row, begin_s, end_s, rate_Bps = rates.pieces(record.flows.finish_s)
+        keys = [(record.flows[r].job, record.flows[r].iteration, record.flows[r].flow) for r in row.tolist()]
+        found.append(sorted(zip(keys, begin_s, end_s, rate_Bps, strict=True)))
+    assert found[0] == found[1]
+
+
+def _noted_by_the_plain_loop(case, policy, rates):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fluid, "_in_columns", lambda *_: False)
+        return fluid.simulate(case.jobs, case.network, policies.load(policy), rates=rates)
+
+
+def _noted_in_columns(case, policy, rates):
+    record = RunRecord(policy, 0)
+    engine.run(case.jobs, case.network, policies.load(policy), record, rates=rates)
+    return record
