@@ -1,4 +1,4 @@
-"""What of a run is shown where all of it could not be read: some hosts, and the first part of the shown iteration.
+"""What of a run is shown: all in the window, or some hosts and its first part where all of it could not be read.
 
 A row of a picture is some thousand points wide, and a page has room for some dozens of rows. So what is beyond that is
 left out, evenly over hosts and of all runs alike, and pictures say so.
@@ -61,12 +61,12 @@ class Sample:
     def computes(self, run: ShownRun) -> list[ComputeRecord]:
         """The computations of a run that are shown, in the order of its records."""
         records = run.record.computes
-        return [records[place] for place in self._places(_of_iteration(records, run.window), run.window)]
+        return [records[place] for place in self._places(_within(records, run.window), run.window)]
 
     def flows(self, run: ShownRun) -> list[FlowRecord]:
         """The finished flows of a run that are shown, in the order of its records."""
         records = run.record.flows
-        return [records[place] for place in self._places(_of_iteration(records, run.window), run.window)]
+        return [records[place] for place in self._places(_within(records, run.window), run.window)]
 
     def _places(self, part: _Part, window: Window) -> list[int]:
         shown = [part.hosts.index(host) for host in self.hosts if host in part.hosts]
@@ -97,7 +97,7 @@ def _natural(name: str) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """The computations or flows of one iteration, n of them."""
+    """The computations or flows in a window, n of them."""
 
     place: Ints
     """In the record."""
@@ -122,23 +122,25 @@ class _Part:
 
 
 def _parts(record: RunRecord, window: Window) -> tuple[_Part, _Part]:
-    return _of_iteration(record.computes, window), _of_iteration(record.flows, window)
+    return _within(record.computes, window), _within(record.flows, window)
 
 
-def _of_iteration(records: Sequence[ComputeRecord | FlowRecord], window: Window) -> _Part:
+def _within(records: Sequence[ComputeRecord | FlowRecord], window: Window) -> _Part:
     if isinstance(records, ComputeColumns):
         return _of_columns(records, [step.host for step in records.steps], records.start_s, window)
     if isinstance(records, FlowColumns):
         return _of_columns(records, [step.src_host for step in records.steps], records.release_s, window)
-    rows = [
-        (place, *_lane(each))
-        for place, each in enumerate(records)
-        if each.iteration == window.iteration and not math.isnan(each.finish_s)
-    ]
+    rows = [(place, *_lane(each)) for place, each in enumerate(records) if _is_in(each, window)]
     hosts: dict[str, int] = {}
     host = [hosts.setdefault(name, len(hosts)) for _, name, _ in rows]
     place, begin_s = [place for place, _, _ in rows], [begin_s for _, _, begin_s in rows]
     return _Part(np.array(place, np.int64), np.array(host, np.int64), np.array(begin_s, np.float64), tuple(hosts))
+
+
+def _is_in(record: ComputeRecord | FlowRecord, window: Window) -> bool:
+    """Whether it is of the shown iteration, or there meanwhile; what did not finish is not."""
+    meanwhile = _lane(record)[1] < window.finish_s and record.finish_s > window.start_s
+    return meanwhile or (record.iteration == window.iteration and not math.isnan(record.finish_s))
 
 
 def _lane(record: ComputeRecord | FlowRecord) -> tuple[str, float]:
@@ -153,5 +155,6 @@ def _of_columns(
 ) -> _Part:
     hosts: dict[str, int] = {}
     host = np.array([hosts.setdefault(name, len(hosts)) for name in of_steps], np.int64)
-    place = np.flatnonzero((columns.iteration == window.iteration) & ~np.isnan(columns.finish_s))
+    meanwhile = (begin_s < window.finish_s) & (columns.finish_s > window.start_s)
+    place = np.flatnonzero(meanwhile | ((columns.iteration == window.iteration) & ~np.isnan(columns.finish_s)))
     return _Part(place, host[columns.step[place]], begin_s[place], tuple(hosts))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from results import colours
 from results.analysis.budget import PARTS, JobBudget
 from results.analysis.summary import PolicyResult, Summary
 from results.pictures import style
@@ -13,7 +14,7 @@ from results.pictures import style
 _COLOURS = dict(
     zip(
         (name for name, _ in PARTS),
-        (style.GREY, style.GREEN, style.BLUE, style.SKY, style.ORANGE, style.VERMILION),
+        (colours.GREY, colours.GREEN, colours.BLUE, colours.SKY, colours.ORANGE, colours.VERMILION),
         strict=True,
     )
 )
@@ -36,7 +37,7 @@ def draw_budgets(path: Path, summary: Summary) -> bool:
             line[0].set_xlabel("iteration time (s)")
             _panel(line[1], mine, PARTS[1:], scale=1e3)
             line[1].set_yticks(range(len(mine)), [""] * len(mine))
-            line[1].axvline(0, color=style.BLACK, linewidth=0.8)
+            line[1].axvline(0, color=colours.BLACK, linewidth=0.8)
             line[1].set_xlabel("added to the ideal (ms)")
         handles = [_patch(_COLOURS[name], words) for name, words in PARTS]
         figure.legend(handles=handles, loc="outside lower center", ncols=len(PARTS))

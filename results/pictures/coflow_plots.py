@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from results.analysis.coflows import TraceRun
+from results.colours import looks
 from results.pictures import style
 
 
@@ -16,12 +17,13 @@ def draw_completion(path: Path, runs: Sequence[TraceRun], *, whole: bool = True)
     """
     with style.picture(path, 3.6) as figure:
         body, tail = figure.subplots(1, 2)
-        for i, run in enumerate(runs):
+        look_of = looks([run.policy for run in runs])
+        for run in runs:
             times_s, share = style.distribution(run.completion_s, whole=whole)
-            colour = style.PALETTE[i % len(style.PALETTE)]
-            line = ("-", "--", ":", "-.")[i // len(style.PALETTE) % 4]
-            body.step(times_s, share, line, where="post", linewidth=1.5, color=colour, label=run.policy)
-            tail.step(times_s, 1 - share + 1 / run.completion_s.size, line, where="pre", linewidth=1.5, color=colour)
+            colour, line = look_of[run.policy].colour, look_of[run.policy].line
+            body.step(times_s, share, where="post", linewidth=1.5, color=colour, linestyle=line, label=run.policy)
+            longer = 1 - share + 1 / run.completion_s.size
+            tail.step(times_s, longer, where="pre", linewidth=1.5, color=colour, linestyle=line)
         for ax in (body, tail):
             ax.set_xscale("log")
             ax.set_xlabel("Coflow completion time (s)")

@@ -1,9 +1,9 @@
-"""The paper's Fig. 2 as measured: computations and flows of every host over time, one panel per policy."""
+"""Computations and flows of every host over time, one panel per policy: the paper's Fig. 2 for any jobs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,21 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from echelonflow.records.run_record import ComputeRecord, FlowRecord
+from results import colours
 from results.analysis.lanes import lanes
+from results.analysis.rows import IterationRow
 from results.analysis.sample import Bounds, sampled
 from results.analysis.shown import ShownRun, Window
 from results.pictures import style
 
-FLOW_COLOURS = (style.SKY, style.BLUE)
+FLOW_COLOURS = (colours.SKY, colours.BLUE)
 """Flows of neighbouring groups alternate, so that where one ends and the next begins is seen."""
+_FLOW_LIGHTNESS = (1.25, 1.45)
+"""The same with several jobs, of the colour of the job."""
+MOST_JOBS_NAMED = 4
+"""In the title of a panel: it has one line."""
 _LANE_SHARE = 0.86
+_MOST_IN_LEGEND = 22
 _WORDS_ROWS = 0.4
 """Room above the rows for the words of planned faults."""
 _ROW_IN = 0.34
@@ -45,9 +52,9 @@ class _Bar:
 
 
 def draw_gantt(path: Path, runs: Sequence[ShownRun], *, whole: bool = True) -> bool:
-    """Draw the shown iteration of each run; returns False, and draws nothing, if there is none.
+    """Draw the shown iteration of each run, and what there is of others meanwhile; False, and nothing, if there is none.
 
-    Time 0 is the start of the iteration. A flow's bar goes from its first byte to its last, after a thin line
+    Time 0 is the start of the iteration. With several jobs, bars have the colours of jobs. A flow's bar goes from its first byte to its last, after a thin line
     from its release. What one host sends at the same time is drawn in lanes. Unless the `whole` is to be drawn, as much
     is as can be read, and the picture says what is left out. Such a sample has no vector form: nobody enlarges it.
     """
@@ -80,7 +87,9 @@ class _Panel:
     @property
     def first_s(self) -> float:
         """When the first of it began, 0 at the latest: the DAG may let an iteration begin before the one before ends."""
-        begin_s = [*(c.start_s for c in self.computes), *(f.release_s for f in self.flows)]
+        shown = self.run.window.iteration
+        begin_s = [c.start_s for c in self.computes if c.iteration == shown]
+        begin_s += [f.release_s for f in self.flows if f.iteration == shown]
         return min(0.0, min(begin_s, default=math.inf) - self.run.window.start_s)
 
 
@@ -94,25 +103,44 @@ def _draw(ax: Any, panel: _Panel, rows: Sequence[tuple[str, str]], span_s: tuple
     run, (first_s, last_s) = panel.run, span_s
     longest_s = last_s - first_s
     part = run.window
-    bars = _compute_bars(panel.computes, part, rows) + _flow_bars(ax, panel.flows, part, rows)
+    of_job = _job_colours(panel)
+    bars = _compute_bars(panel.computes, part, rows, of_job) + _flow_bars(ax, panel.flows, part, rows, of_job)
     corners = []
     for bar in bars:
         low, high = _span(bar.row, bar.lane, bar.of_lanes)
         corners.append([(bar.start_s, low), (bar.start_s, high), (bar.finish_s, high), (bar.finish_s, low)])
         _label(ax, bar, (low + high) / 2, longest_s)
-    colours = [bar.colour for bar in bars]
-    ax.add_collection(PolyCollection(corners, facecolors=colours, edgecolors="white", linewidths=0.6))
+    ax.add_collection(
+        PolyCollection(corners, facecolors=[bar.colour for bar in bars], edgecolors="white", linewidths=0.6)
+    )
     for row, (_, what) in enumerate(rows):
         if row and what == "compute":
             ax.axhline(row - 0.5, color="#bbbbbb", linewidth=0.8)
     _mark_faults(ax, run)
-    end_s = part.finish_s - part.start_s
-    ax.axvline(end_s, color=style.BLACK, linewidth=1.0, linestyle=(0, (4, 2)))
-    ax.set_title(f"{run.title}: iteration takes {style.seconds(end_s)} s")
+    shown = [row for row in run.rows.iterations if row.iteration == part.iteration]
+    for row in shown:
+        colour = of_job.get(row.job, colours.BLACK)
+        ax.axvline(row.finish_s - part.start_s, color=colour, linewidth=1.2, linestyle=(0, (4, 2)))
+    ax.set_title(f"{run.title}: {iteration_words(shown)}")
     ax.set_yticks(range(len(rows)), [f"{host} {what}" for host, what in rows])
     ax.set_ylim(len(rows) - 0.5, -0.5 - (_WORDS_ROWS if run.faults else 0.0))
     ax.set_xlim(first_s, first_s + longest_s * 1.02)
     ax.grid(visible=False, axis="y")
+
+
+def iteration_words(rows: Sequence[IterationRow]) -> str:
+    """How long the iteration takes that is shown: of every job, where there are several."""
+    if len(rows) == 1:
+        return f"iteration takes {style.seconds(rows[0].duration_s)} s"
+    words = [f"{row.job} {style.seconds(row.duration_s)} s" for row in rows[:MOST_JOBS_NAMED]]
+    more = f" and {len(rows) - len(words)} more" if len(rows) > len(words) else ""
+    return f"iteration of {', '.join(words)}{more}"
+
+
+def _job_colours(panel: _Panel) -> dict[str, str]:
+    """The colour of each job where there are several; one alone is coloured by what it computes."""
+    jobs = list(dict.fromkeys(row.job for row in panel.run.rows.iterations))
+    return colours.job_colours(jobs) if len(jobs) > 1 else {}
 
 
 def _mark_faults(ax: Any, run: ShownRun) -> None:
@@ -124,7 +152,7 @@ def _mark_faults(ax: Any, run: ShownRun) -> None:
         end_s = min(length_s if fault.end_s is None else fault.end_s - part.start_s, length_s)
         if end_s <= begin_s:
             continue
-        ax.axvspan(begin_s, end_s, color=style.GREY, alpha=0.25, linewidth=0, zorder=0)
+        ax.axvspan(begin_s, end_s, color=colours.GREY, alpha=0.25, linewidth=0, zorder=0)
         ax.text(begin_s, -0.5 - _WORDS_ROWS, fault.what, ha="left", va="top", fontsize=6.5, clip_on=True)
 
 
@@ -135,7 +163,9 @@ def _span(row: int, lane: int, of_lanes: int) -> tuple[float, float]:
     return low, low + height
 
 
-def _compute_bars(mine: Sequence[ComputeRecord], part: Window, rows: Sequence[tuple[str, str]]) -> list[_Bar]:
+def _compute_bars(
+    mine: Sequence[ComputeRecord], part: Window, rows: Sequence[tuple[str, str]], of_job: Mapping[str, str]
+) -> list[_Bar]:
     row_of = {key: i for i, key in enumerate(rows)}
     ranks: dict[str, list[tuple[str, int]]] = {}
     for c in mine:
@@ -146,15 +176,17 @@ def _compute_bars(mine: Sequence[ComputeRecord], part: Window, rows: Sequence[tu
         _Bar(
             c.start_s - part.start_s, c.finish_s - part.start_s, row_of[c.host, "compute"],
             ranks[c.host].index((c.job, c.rank)), len(ranks[c.host]),
-            style.KIND_COLOURS.get(c.kind, style.GREY), c.step,
+            of_job.get(c.job) or style.KIND_COLOURS.get(c.kind, colours.GREY), c.step,
         )
         for c in mine
     ]  # fmt: skip
 
 
-def _flow_bars(ax: Any, flows: Sequence[FlowRecord], part: Window, rows: Sequence[tuple[str, str]]) -> list[_Bar]:
+def _flow_bars(
+    ax: Any, flows: Sequence[FlowRecord], part: Window, rows: Sequence[tuple[str, str]], of_job: Mapping[str, str]
+) -> list[_Bar]:
     """Bars of flows; draws the thin lines from release to first byte as well."""
-    bars, waits, colours = [], [], []
+    bars, waits, shades = [], [], []
     groups: dict[tuple[str, str], int] = {}
     by_host: dict[str, list[FlowRecord]] = {}
     for f in flows:
@@ -166,13 +198,14 @@ def _flow_bars(ax: Any, flows: Sequence[FlowRecord], part: Window, rows: Sequenc
             continue
         places = lanes([(f.release_s, f.finish_s) for f in mine])
         for lane, f in zip(places, mine, strict=True):
-            colour = FLOW_COLOURS[groups[f.job, f.group] % 2]
+            turn = groups[f.job, f.group] % 2
+            colour = colours.shaded(of_job[f.job], _FLOW_LIGHTNESS[turn]) if f.job in of_job else FLOW_COLOURS[turn]
             bar = _Bar(f.start_s - part.start_s, f.finish_s - part.start_s, row, lane, max(places) + 1, colour, f.flow)
             bars.append(bar)
             middle = sum(_span(row, lane, bar.of_lanes)) / 2
             waits.append([(f.release_s - part.start_s, middle), (bar.start_s, middle)])
-            colours.append(colour)
-    ax.add_collection(LineCollection(waits, colors=colours, linewidths=1.2))
+            shades.append(colour)
+    ax.add_collection(LineCollection(waits, colors=shades, linewidths=1.2))
     return bars
 
 
@@ -182,19 +215,22 @@ def _label(ax: Any, bar: _Bar, y: float, longest_s: float) -> None:
     size = min(7.5, 20.0 / bar.of_lanes)
     if width_points < _POINTS_PER_LETTER * len(bar.text) * size / 7.5 or size < 4:
         return
-    dark = bar.colour == style.BLUE
     ax.text(
         (bar.start_s + bar.finish_s) / 2, y, bar.text,
-        ha="center", va="center", fontsize=size, color="white" if dark else "black", clip_on=True,
+        ha="center", va="center", fontsize=size, color="white" if colours.is_dark(bar.colour) else "black", clip_on=True,
     )  # fmt: skip
 
 
 def _legend(panels: Sequence[_Panel]) -> list[Any]:
+    of_job = {job: colour for panel in panels for job, colour in _job_colours(panel).items()}
+    end = Line2D([], [], color=colours.BLACK, linestyle=(0, (4, 2)), label="end of iteration")
+    if of_job:
+        named = [Patch(color=colour, label=job) for job, colour in list(of_job.items())[:_MOST_IN_LEGEND]]
+        return [*named, Patch(color=colours.shaded(colours.GREY, _FLOW_LIGHTNESS[1]), label="lighter: flows"), end]
     kinds = sorted({c.kind for panel in panels for c in panel.computes})
-    handles: list[Any] = [Patch(color=style.KIND_COLOURS.get(kind, style.GREY), label=kind) for kind in kinds]
+    handles: list[Any] = [Patch(color=style.KIND_COLOURS.get(kind, colours.GREY), label=kind) for kind in kinds]
     groups = {(f.job, f.group) for panel in panels for f in panel.flows}
     handles.append(Patch(color=FLOW_COLOURS[0], label="flow"))
     if len(groups) > 1:
         handles.append(Patch(color=FLOW_COLOURS[1], label="flow of another group"))
-    handles.append(Line2D([], [], color=style.BLACK, linestyle=(0, (4, 2)), label="end of iteration"))
-    return handles
+    return [*handles, end]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from results import colours
 from results.pictures import style
 
 _PANEL_IN = (3.0, 2.3)
@@ -31,8 +32,8 @@ def draw_speed_ups(path: Path, panels: Sequence[Panel], columns: int) -> None:
         for axes in grid.flat[len(panels) :]:
             axes.set_visible(False)
         for place, (axes, panel) in enumerate(zip(grid.flat, panels, strict=False)):
-            axes.axhline(1, color=style.GREY, linewidth=0.8)
-            axes.plot(panel.gbit, panel.ideal, "--", color=style.BLACK, linewidth=1.2, label="ideal overlap (bound)")
+            axes.axhline(1, color=colours.GREY, linewidth=0.8)
+            axes.plot(panel.gbit, panel.ideal, "--", color=colours.BLACK, linewidth=1.2, label="ideal overlap (bound)")
             for i, label in enumerate(labels):
                 points = [
                     (x, y) for x, y in zip(panel.gbit, panel.speed_ups.get(label, ()), strict=False) if y is not None

@@ -8,7 +8,9 @@ from typing import Any
 
 from matplotlib.lines import Line2D
 
+from results import colours
 from results.analysis.side_by_side import Cell, by_row
+from results.colours import policy_colour
 from results.pictures import style
 
 _ROW_IN = 0.36
@@ -40,7 +42,7 @@ def draw_paradigms(path: Path, found: Sequence[Cell], policies: Sequence[str]) -
                     _mark(axes, mine[policy], at, first.median, place)
             if y:
                 axes.axhline(y - 0.5, color="#dddddd", linewidth=0.6)
-        axes.axvline(100, color=style.GREY, linewidth=0.8)
+        axes.axvline(100, color=colours.GREY, linewidth=0.8)
         names = [experiment if job == "gpt2" else f"{experiment}: {job}" for experiment, job in rows]
         axes.set_yticks(range(len(rows)), names)
         axes.set_ylim(len(rows) - 0.5, -0.5)
@@ -52,7 +54,7 @@ def draw_paradigms(path: Path, found: Sequence[Cell], policies: Sequence[str]) -
 
 
 def _mark(axes: Any, cell: Cell, y: float, full_s: float, place: int) -> None:
-    result, colour = cell.result, style.PALETTE[place]
+    result, colour = cell.result, policy_colour(cell.result.policy)
     found = result.exposed_s
     if found is not None:
         if found.low is not None and found.high is not None:
@@ -60,14 +62,14 @@ def _mark(axes: Any, cell: Cell, y: float, full_s: float, place: int) -> None:
         axes.plot(100 * found.median / full_s, y, style.MARKERS[place], color=colour, markersize=4.5)
     if result.predicted is not None:
         fluid = 100 * result.predicted.exposed_s / full_s
-        axes.plot(fluid, y, "|", color=style.BLACK, markersize=11, markeredgewidth=1.0)
+        axes.plot(fluid, y, "|", color=colours.BLACK, markersize=11, markeredgewidth=1.0)
 
 
 def _legend(policies: Sequence[str]) -> list[Line2D]:
     handles = [
-        Line2D([], [], color=style.PALETTE[i], marker=style.MARKERS[i], markersize=5, label=policy)
+        Line2D([], [], color=policy_colour(policy), marker=style.MARKERS[i], markersize=5, label=policy)
         for i, policy in enumerate(policies)
     ]
-    fluid = Line2D([], [], color=style.BLACK, marker="|", linestyle="", markersize=11)
+    fluid = Line2D([], [], color=colours.BLACK, marker="|", linestyle="", markersize=11)
     fluid.set_label("fluid simulation")
     return [*handles, fluid]

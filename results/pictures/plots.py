@@ -10,9 +10,11 @@ import numpy as np
 
 from echelonflow.model.dag import Job
 from echelonflow.wire.classes import class_of_dscp
+from results import colours
 from results.analysis.rows import tardiness_of
 from results.analysis.shown import ShownRun, shown_iteration
 from results.analysis.summary import PolicyResult, Summary
+from results.colours import looks, policy_colour
 from results.pictures import style
 
 MOST_JOBS = 12
@@ -58,7 +60,8 @@ def draw_tardiness(
     """
     iteration = shown_iteration(jobs)
     order = [(job.name, t.name) for job in jobs for t in job.dag.transfers if not job.is_local(t)]
-    found = [(run.title, tardiness_of(run.rows.flows, iteration)) for run in runs]
+    found = [(run, tardiness_of(run.rows.flows, iteration)) for run in runs]
+    look_of = looks([run.record.policy for run in runs])
     if not any(late for _, late in found):
         return False
     several = len(jobs) > 1
@@ -66,8 +69,9 @@ def draw_tardiness(
     crowded = len(order) <= MOST_FLOWS_BY_NAME and sum(map(len, names)) > 80
     with style.picture(path, 3.4 + (0.075 * max(map(len, names)) if crowded else 0), vector=vector) as figure:
         ax = figure.subplots()
-        for i, (policy, late) in enumerate(found):
-            look: dict[str, Any] = {"color": style.PALETTE[i % len(style.PALETTE)], "label": policy}
+        for i, (run, late) in enumerate(found):
+            drawn = look_of[run.record.policy]
+            look: dict[str, Any] = {"color": drawn.colour, "label": run.title}
             if len(order) <= MOST_FLOWS_BY_NAME:
                 places = [n for n, key in enumerate(order) if key in late]
                 shift = (i - (len(found) - 1) / 2) * 0.12
@@ -76,11 +80,11 @@ def draw_tardiness(
                 ax.plot([n + shift for n in places], heights, marker, markersize=6, **look)
             else:
                 values, share = style.distribution(list(late.values()), whole=whole)
-                ax.step(values, share, where="post", linewidth=1.6, **look)
+                ax.step(values, share, where="post", linewidth=1.6, linestyle=drawn.line, **look)
         if len(order) <= MOST_FLOWS_BY_NAME:
             ax.set_xticks(range(len(order)), names, rotation=90 if crowded else 0)
             ax.set_xlim(-0.5, len(order) - 0.5)
-            ax.axhline(0, color=style.GREY, linewidth=0.8)
+            ax.axhline(0, color=colours.GREY, linewidth=0.8)
             ax.set_ylabel("tardiness (s)")
             ax.set_xlabel(f"flow (iteration {iteration})")
         else:
@@ -123,7 +127,8 @@ def draw_times(path: Path, summary: Summary, *, whole: bool = True, vector: bool
                 f"the first {len(jobs)} of {len(named)} jobs; --pictures all draws all", (0, 0), (0, -34),
                 xycoords="axes fraction", textcoords="offset points", fontsize=8,
             )  # fmt: skip
-        handles = [_patch(style.SKY, "simulated" if simulated else "measured: median, 95 % interval over runs")]
+        words = "bars: simulated" if simulated else "bars: measured, median and 95 % interval over runs"
+        handles = [_patch("none", words)]
         if not simulated:
             handles.append(_diamond())
         figure.legend(handles=handles, loc="outside lower center", ncols=2)
@@ -135,14 +140,14 @@ def _times_panel(ax: Any, results: Sequence[PolicyResult], name: str) -> None:
         found = getattr(result, name)
         reach = 0.0
         if found is not None:
-            ax.barh(y, found.median, height=0.62, color=style.SKY)
+            ax.barh(y, found.median, height=0.62, color=policy_colour(result.policy))
             reach = found.median
             if found.low is not None:
-                ax.plot([found.low, found.high], [y, y], color=style.BLACK, linewidth=1.4, marker="|", markersize=7)
+                ax.plot([found.low, found.high], [y, y], color=colours.BLACK, linewidth=1.4, marker="|", markersize=7)
                 reach = max(reach, found.high)
         predicted = getattr(result.predicted, name) if result.predicted is not None else None
         if predicted is not None:
-            ax.plot(predicted, y, "D", color=style.VERMILION, markersize=5, markeredgecolor="white", zorder=3)
+            ax.plot(predicted, y, "D", color=colours.BLACK, markersize=5, markeredgecolor="white", zorder=3)
             reach = max(reach, predicted)
         if found is not None:
             ax.annotate(
@@ -162,4 +167,4 @@ def _patch(colour: Any, label: str) -> Any:
 def _diamond() -> Any:
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], color=style.VERMILION, marker="D", linestyle="", markersize=5, label="fluid prediction")
+    return Line2D([], [], color=colours.BLACK, marker="D", linestyle="", markersize=5, label="fluid prediction")

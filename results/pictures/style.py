@@ -17,15 +17,11 @@ from matplotlib.ticker import LogFormatterSciNotation
 
 from echelonflow.files import writing
 from echelonflow.model.arrays import Floats
+from results.colours import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, YELLOW
 
 WIDTH_IN = 9.0
 DPI = 150
 
-# The palette of Okabe and Ito ("Color Universal Design", 2008).
-BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
-    "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
-)  # fmt: skip
-GREY = "#999999"
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY, YELLOW, BLACK)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 

@@ -8,6 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from results import colours
 from results.pictures import style
 
 MEGABYTE = 1e6
@@ -51,15 +52,19 @@ def _draw_times(ax: Any, path: TuningPath) -> None:
     numbers = [i + 1 for i, tried in enumerate(path.tried) if tried.value_s is not None]
     values_s = [tried.value_s for tried in path.tried if tried.value_s is not None]
     failed = [i + 1 for i, tried in enumerate(path.tried) if tried.value_s is None]
-    ax.axhline(path.default_s, color=style.GREY, linestyle="--", label="options of the file")
+    ax.axhline(path.default_s, color=colours.GREY, linestyle="--", label="options of the file")
     if path.off_s is not None:
-        ax.axhline(path.off_s, color=style.GREY, linestyle=":", label="left off (fifo)")
+        ax.axhline(path.off_s, color=colours.GREY, linestyle=":", label="left off (fifo)")
     if values_s:
         best_s = list(accumulate(values_s, min))
-        ax.step([*numbers, len(path.tried)], [*best_s, best_s[-1]], where="post", color=style.BLUE, label="best so far")
-    ax.plot(numbers, values_s, "o", color=style.ORANGE, ms=5, label="sample")
+        ax.step(
+            [*numbers, len(path.tried)], [*best_s, best_s[-1]], where="post", color=colours.BLUE, label="best so far"
+        )
+    ax.plot(numbers, values_s, "o", color=colours.ORANGE, ms=5, label="sample")
     for number in failed:
-        ax.axvline(number, color=style.VERMILION, linestyle=":", label="no valid run" if number == failed[0] else None)
+        ax.axvline(
+            number, color=colours.VERMILION, linestyle=":", label="no valid run" if number == failed[0] else None
+        )
     ax.set(xlabel="sample", ylabel="iteration (s)", title=path.title)
     ax.set_xlim(0.5, max(len(path.tried), 1) + 0.5)
     ax.legend(loc="upper right")
@@ -75,14 +80,14 @@ def _draw_places(
     numbered = [(number, tried) for number, tried in enumerate(path.tried, start=1) if tried.value_s is not None]
     across = [tried.partition_bytes / MEGABYTE for _, tried in numbered]
     up = [tried.credit_bytes / MEGABYTE for _, tried in numbered]
-    ax.plot(across, up, color=style.GREY, linewidth=0.6, zorder=2)
+    ax.plot(across, up, color=colours.GREY, linewidth=0.6, zorder=2)
     if numbered:
         values_s = [tried.value_s or 0.0 for _, tried in numbered]
         drawn = ax.scatter(across, up, c=values_s, cmap="viridis_r", s=42, zorder=3)
         figure.colorbar(drawn, ax=ax, label="iteration (s)")
         best = values_s.index(min(values_s))
         place = across[best], up[best]
-        ax.plot(*place, "o", ms=11, mfc="none", mec=style.VERMILION, mew=1.6, zorder=4, label="best")
+        ax.plot(*place, "o", ms=11, mfc="none", mec=colours.VERMILION, mew=1.6, zorder=4, label="best")
         ax.legend(loc="lower right")
     for (number, _), at in zip(numbered, zip(across, up, strict=True), strict=True):
         ax.annotate(str(number), at, (4, 4), textcoords="offset points", fontsize=6)
@@ -99,7 +104,7 @@ def draw_regrets(
             for i, (name, curve) in enumerate(curves.items()):
                 numbers = range(first, len(curve) + 1)
                 mean, low, high = ([100 * each[k] for each in curve[first - 1 :]] for k in range(3))
-                colour = style.GREY if name == "random" else style.PALETTE[i % len(style.PALETTE)]
+                colour = colours.GREY if name == "random" else style.PALETTE[i % len(style.PALETTE)]
                 ax.plot(numbers, mean, color=colour, marker=style.MARKERS[i % len(style.MARKERS)], ms=3.5, label=name)
                 ax.fill_between(numbers, low, high, color=colour, alpha=0.15, linewidth=0)
             ax.set(xlabel="samples", title=title)

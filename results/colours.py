@@ -1,0 +1,94 @@
+"""One colour for each policy and each job, wherever results are shown; colour-blind readers can tell them apart.
+
+Nothing is decided by the place in a list: a policy has the same colour in every picture and report, beside whichever others.
+"""
+
+from __future__ import annotations
+
+import colorsys
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# The palette of Okabe and Ito ("Color Universal Design", 2008).
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
+    "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
+)  # fmt: skip
+GREY = "#999999"
+LATE = VERMILION
+"""What is late, and nothing else beside it."""
+
+_HUES = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, YELLOW, GREY)
+_LIGHTNESS = (1.0, 0.5, 1.35)
+"""Of a hue, for those that have to share it: as it is, darker, lighter."""
+_OF_OPTIONS = (0.8, 1.2)
+"""Of the colour of a policy without options."""
+_WELL_KNOWN = (
+    "echelonflow", "coflow", "lookahead", "clock", "sincronia", "crux", "cassini", "fair",
+    "srpt", "aalo", "mltcp", "edf", "weighted", "job-priority", "layer-priority", "fifo",
+    "random-order",
+)  # fmt: skip
+"""Policies that are often compared have a place of their own; all others have one by a hash of their name."""
+_JOBS = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, GREY)
+"""Colours of jobs: all but that of what is late."""
+LINES = ("solid", "dashed", "dotted", "dashdot")
+"""Styles of lines, for those of one colour in one picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How one of several policies is drawn: `colour` as #rrggbb, `line` of `LINES`."""
+
+    colour: str
+    line: str
+
+
+def policy_colour(policy: str) -> str:
+    """The colour of a policy with its options, as #rrggbb: its name decides on the hue, its options on how dark it is."""
+    name, bracket, options = policy.partition("(")
+    name = name.strip().lower().replace("_", "-")
+    place = _WELL_KNOWN.index(name) if name in _WELL_KNOWN else _hash(name) % (len(_HUES) * len(_LIGHTNESS))
+    lightness = _LIGHTNESS[place // len(_HUES)]
+    if bracket:
+        lightness *= _OF_OPTIONS[_hash(options.replace(" ", "")) % len(_OF_OPTIONS)]
+    return shaded(_HUES[place % len(_HUES)], lightness)
+
+
+def looks(policies: Sequence[str]) -> dict[str, Look]:
+    """How each of `policies` is drawn in one picture: in its colour, and by another line where two have the same."""
+    taken: Counter[str] = Counter()
+    found = {}
+    for policy in dict.fromkeys(policies):
+        colour = policy_colour(policy)
+        found[policy] = Look(colour, LINES[taken[colour] % len(LINES)])
+        taken[colour] += 1
+    return found
+
+
+def job_colours(jobs: Sequence[str]) -> dict[str, str]:
+    """The colour of each job, as #rrggbb, by its place in the experiment; darker and lighter ones where there are many."""
+    return {
+        job: shaded(_JOBS[i % len(_JOBS)], _LIGHTNESS[i // len(_JOBS) % len(_LIGHTNESS)])
+        for i, job in enumerate(dict.fromkeys(jobs))
+    }
+
+
+def shaded(colour: str, lightness: float) -> str:
+    """A colour (#rrggbb) with so many times its lightness, and no lighter than can be seen on white."""
+    if lightness == 1:
+        return colour
+    hue, light, saturation = colorsys.rgb_to_hls(*(int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)))
+    parts = colorsys.hls_to_rgb(hue, min(light * lightness, 0.85), saturation)
+    return "#" + "".join(f"{round(part * 255):02X}" for part in parts)
+
+
+def is_dark(colour: str) -> bool:
+    """Whether white letters are read better on it than black ones, by the weights of luma (ITU-R BT.601)."""
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return 0.299 * red + 0.587 * green + 0.114 * blue < 110
+
+
+def _hash(text: str) -> int:
+    """The same number in every process, unlike that of `hash`."""
+    return int.from_bytes(hashlib.sha256(text.encode(errors="surrogatepass")).digest()[:4], "big")
