@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from echelon.experiment.extent import check_emulation
+from echelon.experiment.rerun import rerun_data
 from echelon.experiment.schema import Experiment
 from echelon.running import attempts, capacity, place, resuming, simulated, space, worlds
 from echelon.running.accuracy import courses
@@ -35,6 +36,7 @@ from echelonflow.model.network import Network
 from echelonflow.model.units import parse_duration_s
 from echelonflow.records.assignment import AssignedRun, Assignment
 from echelonflow.records.calibration import Calibration, read_calibration
+from echelonflow.records.experiment_file import write_experiment_file
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import read_manifest, write_manifest
 from echelonflow.records.outcome import INTERRUPTED, read_outcome
@@ -139,6 +141,7 @@ class _Order:
         """The manifest first: what has none was never begun."""
         if self.begun is None:
             write_manifest(folder.manifest, manifest(self.experiment, self.backend, machine))
+            write_experiment_file(folder.experiment, rerun_data(self.experiment), self.backend)
         else:
             write_manifest(folder.manifest, resumed(self.begun.manifest))
             for path in (folder.failure, folder.seal):

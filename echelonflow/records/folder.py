@@ -104,6 +104,11 @@ class RunFolder:
         return self.root / "manifest.json"
 
     @property
+    def experiment(self) -> Path:
+        """The experiment as it was run, for `echelon run`: derived from its file and the command line, no record."""
+        return self.root / "experiment.yaml"
+
+    @property
     def assignment(self) -> Path:
         """What the emulator has to do: written by the runner, read inside the private world."""
         return self.root / "assignment.json"
