@@ -66,7 +66,7 @@ class Reading:
         _remove_pictures(root)
         _write_tables(self.folder, self.runs)
         shown = _shown(self.folder, self.runs, self.summary)
-        write_timeline(root / "timeline.json", shown, whole=pictures == "all")
+        write_timeline(root / "timeline.json", shown, self.folder.jobs, whole=pictures == "all")
         if pictures != "none":
             _draw(self.folder, shown, self.summary, whole=pictures == "all")
         _write_findings(self.folder, self.summary)
