@@ -45,7 +45,7 @@ setup(
     package_data={
         "experiments": ["*.yaml", "paradigms/*.yaml", "traces/*"],
         "traffic.workloads": ["profiles/*.json"],
-        "results.report": ["templates/*.j2"],
+        "results.report": ["templates/*.j2", "static/*", "static/echarts/*"],
     },
     install_requires=[
         "numpy>=1.24",

@@ -12,7 +12,7 @@ from echelonflow.files import writing
 from echelonflow.model.dag import Job
 from echelonflow.records.run_record import RunRecord
 from results.analysis.analysed_run import AnalysedRun, emulated_runs, simulated_runs
-from results.analysis.coflows import coflow_results, judge_trace, load_trace_runs, write_coflows
+from results.analysis.coflows import TraceRun, coflow_results, judge_trace, load_trace_runs, write_coflows
 from results.analysis.columns import to_json, write_csv
 from results.analysis.context import Context, open_folder
 from results.analysis.figures import job_figures
@@ -22,7 +22,7 @@ from results.analysis.sample import beyond_reading
 from results.analysis.shown import Pictures, ShownRun
 from results.analysis.summary import RunResult, Summary, lacking, policy_results, write_summary
 from results.analysis.verdict import judge_completeness
-from results.report.html import write_report
+from results.report.html import Drawn, write_report
 from results.report.timeline import write_timeline
 
 __all__ = ["Reading", "Summary", "analyse", "read"]
@@ -47,8 +47,8 @@ def analyse(
     if folder.manifest.trace is None:
         return _read(folder).write(pictures=pictures)
     _remove_pictures(root)
-    summary = _analyse_trace(folder, pictures=pictures)
-    _write_findings(folder, summary)
+    summary, runs = _analyse_trace(folder, pictures=pictures)
+    _write_findings(folder, summary, None if pictures == "none" else Drawn(traces=runs))
     return summary
 
 
@@ -69,7 +69,8 @@ class Reading:
         write_timeline(root / "timeline.json", shown, self.folder.jobs, whole=pictures == "all")
         if pictures != "none":
             _draw(self.folder, shown, self.summary, whole=pictures == "all")
-        _write_findings(self.folder, self.summary)
+        drawn = None if pictures == "none" else Drawn(self.runs, shown)
+        _write_findings(self.folder, self.summary, drawn)
         return self.summary
 
 
@@ -87,14 +88,14 @@ def _read(folder: Context) -> Reading:
     return Reading(folder, runs, _summarise(folder, runs, simulated=simulated))
 
 
-def _write_findings(folder: Context, summary: Summary) -> None:
+def _write_findings(folder: Context, summary: Summary, drawn: Drawn | None) -> None:
     """summary.json and the report."""
     write_summary(folder.root / "summary.json", summary)
-    write_report(folder.files, folder.manifest, folder.calibration, summary)
+    write_report(folder.files, folder.manifest, folder.calibration, summary, drawn)
 
 
-def _analyse_trace(folder: Context, *, pictures: Pictures) -> Summary:
-    """What the runs of a trace of Coflows show: coflows.csv, the distribution's picture, the figures."""
+def _analyse_trace(folder: Context, *, pictures: Pictures) -> tuple[Summary, list[TraceRun]]:
+    """What the runs of a trace of Coflows show: coflows.csv, the distribution's picture, the figures; and the runs."""
     reasons = _of_all(folder)
     try:
         runs = load_trace_runs(folder.files.coflow_runs)
@@ -109,7 +110,7 @@ def _analyse_trace(folder: Context, *, pictures: Pictures) -> Summary:
         figures = folder.root / "figures"
         figures.mkdir(exist_ok=True)
         draw_completion(figures / "completion.png", runs, whole=pictures == "all")
-    return Summary(
+    summary = Summary(
         name=folder.manifest.name,
         backend=folder.manifest.backend,
         time_unit_s=None,
@@ -118,6 +119,7 @@ def _analyse_trace(folder: Context, *, pictures: Pictures) -> Summary:
         runs=(),
         coflows=coflow_results(runs) if runs else (),
     )
+    return summary, runs
 
 
 def _simulated(folder: Context) -> tuple[list[AnalysedRun], Context]:

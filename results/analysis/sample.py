@@ -65,8 +65,11 @@ class Sample:
 
     def flows(self, run: ShownRun) -> list[FlowRecord]:
         """The finished flows of a run that are shown, in the order of its records."""
-        records = run.record.flows
-        return [records[place] for place in self._places(_within(records, run.window), run.window)]
+        return [run.record.flows[place] for place in self.flow_places(run)]
+
+    def flow_places(self, run: ShownRun) -> list[int]:
+        """Where these flows are in the records."""
+        return self._places(_within(run.record.flows, run.window), run.window)
 
     def _places(self, part: _Part, window: Window) -> list[int]:
         shown = [part.hosts.index(host) for host in self.hosts if host in part.hosts]

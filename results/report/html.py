@@ -2,124 +2,132 @@
 
 from __future__ import annotations
 
-import base64
 import functools
-import json
 import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
-from echelonflow.files import write_whole
 from echelonflow.model.units import format_rate, format_size
 from echelonflow.records.calibration import Calibration
+from echelonflow.records.experiment_file import experiment_text, rerun_command
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import Manifest
+from results.analysis.analysed_run import AnalysedRun
+from results.analysis.coflows import TraceRun
+from results.analysis.shown import ShownRun
 from results.analysis.summary import Summary
 from results.report.budget import unexplained_share
+from results.report.charts import Chart
+from results.report.charts.bars import budgets, times
+from results.report.charts.curves import completion_curves, iteration_curves, tardiness_curves
+from results.report.charts.decisions import decisions
+from results.report.charts.gantt import gantts
+from results.report.charts.rates import class_rates, link_loads
 from results.report.comparison import narrowing_lines
+from results.report.extra_tables import extra_tables
+from results.report.headline import headline
 from results.report.in_job import held_back
-from results.report.printed_column import MISSING, format_estimate, format_seconds, format_share
+from results.report.page import download, environment, write_page
+from results.report.printed_column import MISSING, TimeUnit, format_estimate, format_seconds, format_share
 from results.report.table import stretched, swapped_parts, unit_of
 
-_PICTURES = (
-    (
-        "gantt",
-        "Computations and flows of every host, policies one below the other",
-        (
-            "One iteration of the run nearest the policy's median. A flow's bar goes from its first byte to its last, "
-            "after a thin line from its release. The paper's Fig. 2, as it happened."
-        ),
-    ),
-    (
-        "times",
-        "Iteration time, exposed communication and tardiness",
-        (
-            "Medians over the valid runs with 95 % intervals. The diamond is the fluid simulation's prediction for "
-            "the same jobs, network and policy."
-        ),
-    ),
-    (
-        "budget",
-        "Where the time went",
-        (
-            "Iteration time from the ideal to what was measured; to the right what was added to it, magnified. Means over the "
-            "valid runs. Each run was simulated again with what it measured, one cause after the other."
-        ),
-    ),
-    (
-        "tardiness",
-        "Tardiness of single flows",
-        (
-            "How much later than its ideal finish time each flow of the shown iteration ended. An EchelonFlow is as "
-            "tardy as its most tardy flow."
-        ),
-    ),
-    (
-        "throughput",
-        "Throughput by traffic class, from the packets",
-        "Payload that arrived at all hosts together, by the mark it arrived with; the higher the class, the darker.",
-    ),
-    (
-        "completion",
-        "Completion times of Coflows (simulated)",
-        "From a Coflow's arrival to the end of its last flow. To the left the share that is done by a time, to the right the share that takes longer.",
-    ),
-)
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What is drawn in a report; with nothing of it, there are tables alone."""
+
+    runs: Sequence[AnalysedRun] = ()
+    shown: Sequence[ShownRun] = ()
+    """One run of each policy."""
+    traces: Sequence[TraceRun] = ()
 
 
-def write_report(folder: RunFolder, manifest: Manifest, calibration: Calibration | None, summary: Summary) -> Path:
-    """Write report.html into `folder`, with the pictures that were drawn there before; returns its path."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("results.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+def write_report(
+    folder: RunFolder,
+    manifest: Manifest,
+    calibration: Calibration | None,
+    summary: Summary,
+    drawn: Drawn | None = None,
+) -> Path:
+    """Write report.html into `folder`; returns its path. Without what is `drawn` it has no charts."""
     unit = unit_of(summary)
-    environment.filters["time"] = functools.partial(format_seconds, unit=unit)
-    environment.filters["signed_time"] = functools.partial(format_seconds, unit=unit, signed=True)
-    environment.filters["number"] = format_seconds
-    environment.filters["share"] = format_share
-    environment.filters["difference"] = functools.partial(format_estimate, unit=unit, signed=True)
-    environment.filters["ratio"] = format_estimate
-    environment.filters["ms"] = lambda value_s: MISSING if value_s is None else f"{value_s * 1e3:.2f}"
-    environment.filters["percent"] = lambda value: MISSING if value is None else f"{value:.0%}"
-    environment.filters["fine_percent"] = lambda value: MISSING if value is None else f"{value:.2%}"
-    environment.filters["unexplained"] = lambda budget: format_share(unexplained_share(budget))
-    environment.filters["size"] = lambda value: MISSING if value is None else format_size(value)
-    environment.filters["rate"] = lambda rate_Bps: format_rate(rate_Bps * 8)
-    text = environment.get_template("report.html.j2").render(
+    return write_page(
+        folder.root / "report.html",
+        with_filters(environment(), unit),
+        "report.html.j2",
+        {} if drawn is None else _charts(drawn, manifest, summary),
         summary=summary,
+        headline=headline(summary, manifest.against, unit),
         unit=unit,
         manifest=manifest,
         simulated=summary.backend == "fluid",
         calibration=calibration,
-        pictures=_pictures(folder.root),
+        papers_figure=_is_papers_figure(manifest),
         swapped=swapped_parts(summary),
         held_back=held_back(summary.results),
         stretched=None if summary.stretch == 1 else stretched(summary.stretch),
         narrowing=narrowing_lines(summary.comparisons),
+        extra_tables=extra_tables(folder.root),
         facts=_facts(manifest),
-        experiment=json.dumps(manifest.experiment, indent=2, ensure_ascii=False),
+        experiment=_experiment(folder, manifest),
+        as_download=download,
+        rerun=rerun_command(manifest.backend),
         command=_command(manifest),
     )
-    path = folder.root / "report.html"
-    write_whole(path, text)
-    return path
 
 
-def _pictures(root: Path) -> list[dict[str, str]]:
-    """The pictures that were drawn, each as a data URL with its caption."""
-    found = []
-    for name, title, caption in _PICTURES:
-        path = root / "figures" / f"{name}.png"
-        if path.exists():
-            data = base64.b64encode(path.read_bytes()).decode("ascii")
-            found.append({"name": name, "title": title, "caption": caption, "url": f"data:image/png;base64,{data}"})
-    return found
+def with_filters(made: jinja2.Environment, unit: TimeUnit) -> jinja2.Environment:
+    """The same, with filters for numbers; times in `unit`."""
+    made.filters["time"] = functools.partial(format_seconds, unit=unit)
+    made.filters["signed_time"] = functools.partial(format_seconds, unit=unit, signed=True)
+    made.filters["number"] = format_seconds
+    made.filters["share"] = format_share
+    made.filters["difference"] = functools.partial(format_estimate, unit=unit, signed=True)
+    made.filters["ratio"] = format_estimate
+    made.filters["ms"] = lambda value_s: MISSING if value_s is None else f"{value_s * 1e3:.2f}"
+    made.filters["percent"] = lambda value: MISSING if value is None else f"{value:.0%}"
+    made.filters["fine_percent"] = lambda value: MISSING if value is None else f"{value:.2%}"
+    made.filters["unexplained"] = lambda budget: format_share(unexplained_share(budget))
+    made.filters["size"] = lambda value: MISSING if value is None else format_size(value)
+    made.filters["rate"] = lambda rate_Bps: format_rate(rate_Bps * 8)
+    return made
+
+
+def _charts(drawn: Drawn, manifest: Manifest, summary: Summary) -> dict[str, list[Chart]]:
+    """The charts of each section; sections without any are left out."""
+    found = {
+        "completion": completion_curves(drawn.traces) if drawn.traces else [],
+        "gantt": gantts(drawn.shown),
+        "times": times(summary),
+        "iterations": iteration_curves(drawn.runs, manifest.policies),
+        "tardiness": tardiness_curves(drawn.runs, manifest.policies),
+        "budget": budgets(summary),
+        "classes": class_rates(drawn.shown),
+        "links": link_loads(drawn.shown, manifest.network),
+        "decisions": decisions(drawn.shown),
+    }
+    return {section: charts for section, charts in found.items() if charts}
+
+
+def _is_papers_figure(manifest: Manifest) -> bool:
+    """Whether this is the example of the EchelonFlow paper's Fig. 2: one forward pass of two stages, three micro-batches."""
+    experiment = manifest.experiment or {}
+    jobs = experiment.get("jobs")
+    if not isinstance(jobs, list) or len(jobs) != 1 or not isinstance(jobs[0], dict):
+        return False
+    asked = {"paradigm": "pipeline", "stages": 2, "micro_batches": 3, "forward": "1 s", "activation": "2 s of link"}
+    return all(jobs[0].get(key) == value for key, value in asked.items()) and not jobs[0].keys() - {"name", *asked}
+
+
+def _experiment(folder: RunFolder, manifest: Manifest) -> str:
+    """The file that runs the experiment again; of an older folder, what its manifest says of it."""
+    if folder.experiment.is_file():
+        return folder.experiment.read_text(encoding="utf-8", errors="replace")
+    return experiment_text(manifest.experiment or {}, manifest.backend)
 
 
 def _facts(manifest: Manifest) -> list[tuple[str, str]]:
