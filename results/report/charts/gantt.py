@@ -35,7 +35,10 @@ def gantts(runs: Sequence[ShownRun]) -> list[Chart]:
         hosts = max(_FEWEST_HOSTS, MOST_HOSTS // len(runs))
         sample = sampled(widened, Bounds(hosts, max(2, MOST_BARS // (2 * hosts * len(runs)))))
     last_s = max(run.window.finish_s for run in widened)
-    return [_gantt(run, wide, sample, last_s) for run, wide in zip(runs, widened, strict=True)]
+    charts = [_gantt(run, wide, sample, last_s) for run, wide in zip(runs, widened, strict=True)]
+    zoom = [min(chart["zoom"][0] for chart in charts), max(chart["zoom"][1] for chart in charts)]
+    deepest = max((lane for chart in charts for lane in chart["lanes"]), default=1)
+    return [{**chart, "zoom": zoom, "deepest": deepest} for chart in charts]
 
 
 def _bars(run: ShownRun) -> int:
@@ -63,6 +66,8 @@ class _Bar:
     finish_s: float
     ideal_s: float | None
     detail: str
+    rank: int | None = None
+    """Of a computation."""
     lane: int = 0
     of_lanes: int = 1
 
@@ -127,16 +132,20 @@ def _ends(run: ShownRun, span_s: tuple[float, float]) -> list:
 def _of_computation(c: ComputeRecord, row_of: dict[str, int], place: dict[str, int]) -> _Bar:
     job = place.setdefault(c.job, len(place))
     row = row_of[f"{c.host} computes"]
-    return _Bar(row, job, c.iteration, c.step, c.kind, c.start_s, c.start_s, c.finish_s, None, f"rank {c.rank}")
+    return _Bar(row, job, c.iteration, c.step, c.kind, c.start_s, c.start_s, c.finish_s, None, f"rank {c.rank}", c.rank)
 
 
 def _lay(bars: Sequence[_Bar]) -> None:
-    """Lanes of every row, as few as there may be without overlap."""
+    """Lanes of every row: of a host's computations one for each rank, of its flows as few as there may be without overlap."""
     by_row: dict[int, list[_Bar]] = defaultdict(list)
     for bar in bars:
         by_row[bar.row].append(bar)
     for mine in by_row.values():
-        places = lanes([(bar.begin_s, bar.finish_s) for bar in mine])
+        if mine[0].rank is None:
+            places = lanes([(bar.begin_s, bar.finish_s) for bar in mine])
+        else:
+            ranks = sorted({(bar.job, bar.rank) for bar in mine})
+            places = [ranks.index((bar.job, bar.rank)) for bar in mine]
         for bar, lane in zip(mine, places, strict=True):
             bar.lane, bar.of_lanes = lane, max(places) + 1
 

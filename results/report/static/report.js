@@ -6,11 +6,12 @@
   const RED = "#D55E00";
   const MOST_SVG_BARS = 1500; // of a Gantt chart; more are drawn on a canvas, which is as sharp and faster
   const dark = window.matchMedia("screen and (prefers-color-scheme: dark)");
+  const printing = window.matchMedia("print");
   const drawn = new Map();
 
   const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const look = () => ({ink: variable("--ink"), soft: variable("--soft"), line: variable("--line"), paper: variable("--paper"),
-                       grid: variable("--grid")});
+                       grid: variable("--grid"), dark: dark.matches && !printing.matches});
 
   const escaped = (text) => String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
   const number = (value, digits = 4) => value === null || value === undefined ? "-" : String(Number(Number(value).toPrecision(digits)));
@@ -76,7 +77,7 @@
       }
       if (body) {
         const text = c.names[c.name[i]];
-        const room = body.width > text.length * 5.2 && body.height > 8;
+        const room = body.width > text.length * 6.4 + 2 && body.height > 8;
         children.push({
           type: "rect", shape: body, style: {fill, stroke: t.paper, lineWidth: body.width > 3 ? 0.5 : 0},
           ...(room ? {textContent: {type: "text", style: {text, fill: isDark(fill) ? "#fff" : "#000", fontSize: Math.min(10, body.height)}},
@@ -95,8 +96,6 @@
     };
     const places = c.jobs.map(() => []);
     c.job.forEach((job, i) => places[job].push([i, c.row[i], c.begin[i], c.finish[i]]));
-    const hosts = c.rows.filter((_, i) => i % 4 >= 2).length ? c.rows.map((_, i) => i).filter((i) => i % 4 === 2) : [];
-    const bands = hosts.map((i) => [{yAxis: c.rows[i]}, {yAxis: c.rows[Math.min(i + 1, c.rows.length - 1)]}]);
     const digits = Math.max(3, Math.ceil(3 - Math.log10(Math.max(c.zoom[1] - c.zoom[0], 1e-9))));
     const series = c.jobs.map((job, j) => ({
       name: job, type: "custom", renderItem: bar, clip: true, itemStyle: {color: c.colours[j]},
@@ -113,8 +112,7 @@
         data: c.faults.map(([what, begin, end]) => [{xAxis: begin, name: what}, {xAxis: end === null ? c.span[1] : end}]),
       };
     }
-    const deepest = Math.max(1, ...c.lanes);
-    const rowHeight = Math.min(Math.max(19, 5 * deepest), 46);
+    const rowHeight = Math.min(Math.max(19, 5 * c.deepest), 46);
     const many = c.rows.length > 40;
     return {
       height: Math.min(c.rows.length * rowHeight, 1100) + 150,
@@ -137,7 +135,7 @@
                             restore: {title: "As it was"}, saveAsImage: {title: "Save picture", name: "gantt", backgroundColor: t.paper}}},
         grid: {left: 92, right: many ? 40 : 14, top: 48, bottom: 74},
         xAxis: axis(t, {type: "value", min: c.span[0], max: c.span[1], ...below("time since the run's zero (s)"),
-                        axisLabel: {formatter: (v) => number(v, 6)}}),
+                        axisLabel: {formatter: (v) => number(v, 6), showMinLabel: false, showMaxLabel: false}}),
         yAxis: axis(t, {type: "category", data: c.rows, inverse: true, splitLine: {show: false}, axisTick: {show: false},
                         splitArea: {show: true, interval: (i) => i % 2 === 0, areaStyle: {color: ["transparent", "transparent"]}},
                         axisLabel: {interval: many ? "auto" : 0, width: 84, overflow: "truncate"}}),
@@ -149,10 +147,8 @@
                        endValue: 39, brushSelect: false, showDetail: false, borderColor: t.line}] : []),
         ],
         series,
-        ...(c.left_out ? {graphic: []} : {}),
       },
       note: c.left_out ? `Shown are ${c.left_out}: more could not be read.` : "",
-      bands,
     };
   };
 
@@ -253,7 +249,8 @@
   // --- rates ---------------------------------------------------------------------------------------------------------
 
   const RAMP = ["#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#dde318"]; // viridis: even in brightness
-  const ramp = (place) => RAMP[Math.round(place * (RAMP.length - 1))];
+  const ramp = (place, t) => RAMP[Math.round((t.dark ? 1 - place : place) * (RAMP.length - 1))]; // first is what stands out most
+  const heat = (t) => [t.grid, ...(t.dark ? RAMP : RAMP.slice().reverse())];
 
   const classes = (c, t) => ({height: 260, renderer: "svg", option: {
     ...base(t, c.title),
@@ -265,8 +262,8 @@
                     axisLabel: {formatter: (v) => number(v, 4)}}),
     yAxis: axis(t, {type: "value", name: "Mbit/s", nameLocation: "middle", nameGap: 44}),
     series: c.classes.map((one) => ({
-      name: one.name, type: "line", stack: "all", step: "end", showSymbol: false, lineStyle: {width: 0}, itemStyle: {color: ramp(one.place)},
-      areaStyle: {color: ramp(one.place), opacity: 1}, data: [...one.mbps, one.mbps[one.mbps.length - 1]].map((rate, i) => [c.edges[i], rate]),
+      name: one.name, type: "line", stack: "all", step: "end", showSymbol: false, lineStyle: {width: 0}, itemStyle: {color: ramp(one.place, t)},
+      areaStyle: {color: ramp(one.place, t), opacity: 1}, data: [...one.mbps, one.mbps[one.mbps.length - 1]].map((rate, i) => [c.edges[i], rate]),
     })),
   }});
 
@@ -275,7 +272,7 @@
     const cells = [];
     c.percent.forEach((row, y) => row.forEach((value, x) => { if (value > 0) cells.push([x, y, value]); }));
     const at = (bin) => number(bin / bins * c.length, 4);
-    return {height: c.links.length * 15 + 110, renderer: "canvas", option: {
+    return {height: c.links.length * 15 + 110, renderer: cells.length > MOST_SVG_BARS ? "canvas" : "svg", option: {
       ...base(t, c.title + (c.of_links > c.links.length ? `: the busiest ${c.links.length} of ${c.of_links} links` : "")),
       grid: {left: 110, right: 84, top: 28, bottom: 44},
       tooltip: {...base(t).tooltip, formatter: (p) => lines(c.links[p.value[1]], `${at(p.value[0])} s to ${at(p.value[0] + 1)} s: ${number(p.value[2], 3)} %`)},
@@ -283,7 +280,7 @@
                       axisLabel: {interval: Math.floor(bins / 6), hideOverlap: true}}),
       yAxis: axis(t, {type: "category", data: c.links, inverse: true, splitLine: {show: false}, axisLabel: {interval: 0, fontSize: 10, width: 100, overflow: "truncate"}}),
       visualMap: {type: "continuous", min: 0, max: 100, right: 0, top: "middle", calculable: true, itemHeight: 120, itemWidth: 12, text: ["100 %", "0 %"],
-                  textStyle: {color: t.ink, fontSize: 10}, inRange: {color: [t.grid, ...RAMP.slice().reverse()]}},
+                  textStyle: {color: t.ink, fontSize: 10}, inRange: {color: heat(t)}},
       series: [{type: "heatmap", data: cells, progressive: 0}],
     }};
   };
@@ -352,7 +349,7 @@
   // --- the page ------------------------------------------------------------------------------------------------------
 
   const KIND_OF = {gantt, times, budget, cdf, classes, links, decisions};
-  window.echelonReport = {charts, kinds: KIND_OF, base, axis, below, legend, look, lines, number, seconds, ramp: RAMP, drawn, draw};
+  window.echelonReport = {charts, kinds: KIND_OF, base, axis, below, legend, look, lines, number, seconds, heat, drawn, draw};
 
   function draw(id) {
     const holder = document.getElementById(id);
@@ -371,9 +368,19 @@
         holder.after(note);
       }
     }
+    if (!printing.matches) instance.resize({width: "auto", height: made.height});
     const zoom = instance.getOption() && instance.getOption().dataZoom;
     instance.setOption(made.option, {notMerge: true});
     if (zoom) zoom.forEach((one, i) => instance.dispatchAction({type: "dataZoom", dataZoomIndex: i, start: one.start, end: one.end}));
+    scalable(instance, holder);
+  }
+
+  // In print a chart is a picture of what it was on the screen, as large as there is room.
+  function scalable(instance, holder) {
+    if (printing.matches) return;
+    holder.style.setProperty("--ratio", `${instance.getWidth()} / ${instance.getHeight()}`);
+    const svg = holder.querySelector("svg");
+    if (svg) svg.setAttribute("viewBox", `0 0 ${instance.getWidth()} ${instance.getHeight()}`);
   }
 
   const drawAll = () => Object.keys(charts).filter((id) => document.getElementById(id)).forEach(draw);
@@ -384,10 +391,13 @@
       const details = holder.closest("details");
       details.addEventListener("toggle", () => { if (details.open && !holder.childElementCount) decisionTable(holder); });
     });
-    new ResizeObserver(() => { if (!window.matchMedia("print").matches) drawn.forEach((one) => one.resize()); }).observe(document.body);
+    new ResizeObserver(() => { if (!printing.matches) drawn.forEach((one, id) => {
+      one.resize();
+      scalable(one, document.getElementById(id));
+    }); }).observe(document.body);
     dark.addEventListener("change", drawAll);
     // Print is always on white: the style sheet says so, and charts follow.
-    window.matchMedia("print").addEventListener("change", drawAll);
+    printing.addEventListener("change", drawAll);
     document.documentElement.dataset.drawn = "yes";
   };
   start();
