@@ -23,7 +23,7 @@ from echelonflow.scheduling import policies
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.tables import markdown_table
-from results.pictures import style
+from results import colours
 from results.pictures.policy_plots import Band, draw_shares
 from simulator.fluid import simulate
 
@@ -47,8 +47,8 @@ CHAPTERS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """What policies put in order (`SERVES`): heading of their chapter, and what they have in common."""
 
-PIPELINE_COLOURS = (style.BLUE, style.SKY, "#BFE3F7")
-GRADIENT_COLOURS = (style.VERMILION, style.ORANGE, style.YELLOW)
+PIPELINE_COLOURS = (colours.BLUE, colours.SKY, "#BFE3F7")
+GRADIENT_COLOURS = (colours.VERMILION, colours.ORANGE, colours.YELLOW)
 OTHER_FORMS = (
     "coflow(grouping=group)",
     "coflow(order=fifo)",

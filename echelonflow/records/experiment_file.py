@@ -22,7 +22,7 @@ def experiment_text(experiment: Mapping[str, Any], backend: str) -> str:
     from ruamel.yaml import YAML  # where it is needed: agents and controllers never do
 
     yaml = YAML(typ="safe", pure=True)
-    yaml.default_flow_style = False
+    yaml.default_flow_style = False  # type: ignore[assignment] # which its stub takes for None
     yaml.allow_unicode = True
     yaml.width = _NEVER_FOLDED
     yaml.sort_base_mapping_type_on_output = False

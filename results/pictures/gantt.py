@@ -117,10 +117,10 @@ def _draw(ax: Any, panel: _Panel, rows: Sequence[tuple[str, str]], span_s: tuple
         if row and what == "compute":
             ax.axhline(row - 0.5, color="#bbbbbb", linewidth=0.8)
     _mark_faults(ax, run)
-    shown = [row for row in run.rows.iterations if row.iteration == part.iteration]
-    for row in shown:
-        colour = of_job.get(row.job, colours.BLACK)
-        ax.axvline(row.finish_s - part.start_s, color=colour, linewidth=1.2, linestyle=(0, (4, 2)))
+    shown = [one for one in run.rows.iterations if one.iteration == part.iteration]
+    for one in shown:
+        colour = of_job.get(one.job, colours.BLACK)
+        ax.axvline(one.finish_s - part.start_s, color=colour, linewidth=1.2, linestyle=(0, (4, 2)))
     ax.set_title(f"{run.title}: {iteration_words(shown)}")
     ax.set_yticks(range(len(rows)), [f"{host} {what}" for host, what in rows])
     ax.set_ylim(len(rows) - 0.5, -0.5 - (_WORDS_ROWS if run.faults else 0.0))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from echelonflow.model.network import Cable, Network
 from echelonflow.model.units import format_rate
-from results.pictures.style import BLACK, PALETTE, WIDTH_IN, picture
+from results.colours import BLACK
+from results.pictures.style import PALETTE, WIDTH_IN, picture
 
 _ROW_IN = 0.8
 _NODE = {"boxstyle": "round,pad=0.35", "linewidth": 0.8, "edgecolor": BLACK}

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from results.pictures.style import BLACK, picture
+from results.colours import BLACK
+from results.pictures.style import picture
 
 WIDTH_IN, HEIGHT_IN = 6.0, 1.7
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from echelonflow.records.run_record import ComputeRecord
 from results.analysis.lanes import lanes
+from results.analysis.rows import IterationRow
 from results.analysis.sample import Bounds, Sample, sampled
 from results.analysis.shown import ShownRun, Window
 from results.colours import job_colours
@@ -124,7 +125,7 @@ def _gantt(run: ShownRun, wide: ShownRun, sample: Sample, last_s: float) -> Char
     }  # fmt: skip
 
 
-def _ends(run: ShownRun, span_s: tuple[float, float]) -> list:
+def _ends(run: ShownRun, span_s: tuple[float, float]) -> list[IterationRow]:
     """Iterations that end in what is shown."""
     return [row for row in run.rows.iterations if span_s[0] <= row.finish_s <= span_s[1] * (1 + LATE_TOLD)]
 
