@@ -29,6 +29,7 @@ EXTRAS = {
         "prometheus-client>=0.20",
         "schemathesis>=4",
         "pip-audit>=2.7",
+        "playwright>=1.50",
         "scapy>=2.5",
     ],
 }

@@ -25,6 +25,6 @@ if [ $# -gt 0 ]; then
 fi
 # Emulation needs the machine for itself; all else is tested by as many processes as there are cores.
 status=0
-pytest tests/unit tests/contract -n logical --maxprocesses 4 --dist loadfile || status=$?
+pytest tests/unit tests/contract tests/browser -n logical --maxprocesses 4 --dist loadfile || status=$?
 pytest tests/emulation || status=$?
 exit "$status"

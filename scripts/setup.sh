@@ -31,6 +31,8 @@ for argument in "$@"; do
 done
 extras="$emulation $more"
 
+# What reports are tested in; where the distribution has none, those tests are skipped.
+BROWSER_PACKAGES=(chromium fonts-dejavu-core poppler-utils)
 SYSTEM_PACKAGES=(ca-certificates ethtool git iperf3 iproute2 mininet openvswitch-switch python3 python3-venv tcpdump util-linux)
 say() { printf 'setup: %s\n' "$*"; }
 
@@ -56,6 +58,23 @@ install_system_packages() {
     # no recommended packages, and services are left as the distribution sets them.
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         "${missing[@]}" >/dev/null
+}
+
+# A browser for tests of reports. None is no failure: its tests say that they are skipped.
+install_browser() {
+    local program as_root=()
+    for program in chromium chromium-browser google-chrome; do
+        if command -v "$program" >/dev/null; then return; fi
+    done
+    command -v apt-get >/dev/null || return 0
+    if [ "$(id -u)" -ne 0 ]; then
+        command -v sudo >/dev/null || { say "no root (or sudo) to install a browser; its tests are skipped"; return; }
+        as_root=(sudo)
+    fi
+    say "installing ${BROWSER_PACKAGES[*]}"
+    "${as_root[@]}" apt-get update -qq
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        "${BROWSER_PACKAGES[@]}" >/dev/null || say "there is no browser here; its tests are skipped"
 }
 
 # True where every one of the wanted extras was installed from these very requirements.
@@ -155,7 +174,10 @@ compile_the_tree() {
         echelonflow simulator controller traffic testbed results echelon >/dev/null 2>&1 || true
 }
 
-if [ "$with_system" = yes ]; then install_system_packages; fi
+if [ "$with_system" = yes ]; then
+    install_system_packages
+    case "$more" in *dev*) install_browser ;; esac
+fi
 install_python_packages
 compile_the_tree
 say "ready: $(.venv/bin/python --version), .venv/bin/echelon"

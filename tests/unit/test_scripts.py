@@ -220,7 +220,7 @@ def checks(tmp_path):
 def test_emulation_is_tested_by_itself_and_after_all_else(checks):
     status, (first, second) = checks()
     assert status == 0
-    assert first.startswith("<tests/unit><tests/contract><-n>")
+    assert first.startswith("<tests/unit><tests/contract><tests/browser><-n>")
     assert second == "<tests/emulation>"
 
 

@@ -1,0 +1,232 @@
+"""Reports in a real browser: nothing goes wrong, the numbers are those of summary.json, zooming works, dark and print."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from echelon.cli.main import app
+from echelonflow.scheduling import policies
+from results.folder import analyse
+from tests.unit.synthetic_run import paper_job, paper_network, synthetic_run, write_experiment
+
+HOSTILE = "</script><b>mine</b>.py"
+PAPER_PX = (297 - 2 * 12) / 25.4 * 96
+"""What is printed of a page: A4 across, less the margins of the style sheet."""
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """A run folder as an emulation leaves it; one policy is called what HTML would obey."""
+    mine = tmp_path_factory.mktemp("policies") / HOSTILE
+    mine.parent.mkdir(parents=True)
+    mine.write_text(Path(policies.__file__).with_name("fair.py").read_text())
+    network = paper_network()
+    jobs = [paper_job(network, 2)]
+    names = ["fair", str(mine), "echelonflow"]
+    runs = [
+        synthetic_run(jobs, network, name, repeat, 3 * repeat + index)
+        for repeat in range(2)
+        for index, name in enumerate(names)
+    ]
+    root = write_experiment(tmp_path_factory.mktemp("measured") / "run", network, jobs, names, runs)
+    analyse(root)
+    return root
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    """Two jobs on shared links, simulated by the command."""
+    root = tmp_path_factory.mktemp("simulated") / "run"
+    file = "experiments/paradigms/gpipe-shared.yaml"
+    words = ["run", file, "--backend", "fluid", "--policy", "fair", "--policy", "srpt", "--out", str(root)]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    return root
+
+
+def table_of(page, heading):
+    """Texts of the cells of the first table after a heading, row by row."""
+    return page.evaluate(
+        """(id) => {
+          let at = document.getElementById(id);
+          while (!at.querySelector || !at.querySelector("table")) at = at.nextElementSibling;
+          return [...at.querySelectorAll("tr")].map((row) => [...row.cells].map((cell) => cell.innerText));
+        }""",
+        heading,
+    )
+
+
+@pytest.mark.parametrize("which", ["measured", "simulated"])
+def test_the_numbers_on_the_page_are_those_of_the_summary(which, opened, request):
+    root = request.getfixturevalue(which)
+    page = opened(root / "report.html")
+    summary = json.loads((root / "summary.json").read_text())
+    head, *rows = table_of(page, "results")
+    assert len(rows) == len(summary["results"])
+    for cells, result in zip(rows, summary["results"], strict=True):
+        assert cells[:2] == [result["policy"], result["job"]]
+        for place, name in ((2, "iteration_s"), (3, "exposed_s"), (4, "tardiness_s")):
+            assert cells[place].split("\n")[0] == f"{result[name]['median']:.3f}"
+    assert head[0] == "policy"
+    best = min(summary["results"], key=lambda result: result["iteration_s"]["median"])
+    assert f"{best['iteration_s']['median']:.3f} s" in page.locator("#headline").inner_text()
+
+
+def test_every_chart_is_drawn_and_named(simulated, opened):
+    page = opened(simulated / "report.html")
+    found = page.evaluate(
+        """() => [...document.querySelectorAll(".chart")].map((one) => ({
+             id: one.id, label: one.getAttribute("aria-label"), marks: one.querySelectorAll("svg path, canvas").length}))"""
+    )
+    assert {one["id"].rpartition("-")[0] for one in found} >= {"gantt", "times", "iterations", "tardiness", "links"}
+    assert all(one["marks"] > 0 and one["label"] for one in found)
+    links = page.evaluate("[...document.querySelectorAll('nav a')].map((one) => one.getAttribute('href').slice(1))")
+    assert links
+    assert all(page.evaluate("(id) => document.getElementById(id) !== null", link) for link in links)
+
+
+def zoom_of(page, chart):
+    """First and last second that a chart shows."""
+    return page.evaluate(
+        "(id) => { const z = echelonReport.drawn.get(id).getOption().dataZoom[0]; return [z.startValue, z.endValue]; }",
+        chart,
+    )
+
+
+def test_the_wheel_zooms_all_gantt_charts_together(simulated, opened):
+    page = opened(simulated / "report.html")
+    before = zoom_of(page, "gantt-0")
+    assert zoom_of(page, "gantt-1") == before
+    box = page.locator("#gantt-0").bounding_box()
+    page.locator("#gantt-0").scroll_into_view_if_needed()
+    box = page.locator("#gantt-0").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 150)
+    page.keyboard.down("Control")
+    for _ in range(3):
+        page.mouse.wheel(0, -240)
+        page.wait_for_timeout(60)
+    page.keyboard.up("Control")
+    page.wait_for_timeout(200)
+    after = zoom_of(page, "gantt-0")
+    assert after[1] - after[0] < 0.8 * (before[1] - before[0])
+    assert zoom_of(page, "gantt-1") == pytest.approx(after)
+
+
+def test_a_bar_tells_of_its_flow(measured, opened):
+    page = opened(measured / "report.html")
+    page.locator("#gantt-0").scroll_into_view_if_needed()
+    at = page.evaluate(
+        """() => {
+          const c = echelonReport.charts["gantt-0"], chart = echelonReport.drawn.get("gantt-0");
+          const i = c.iteration.findIndex((k, i) => k === 1 && c.kinds[c.what[i]] === "flow" && c.lanes[i] === 1);
+          const j = i < 0 ? c.iteration.findIndex((k, i) => k === 1 && c.kinds[c.what[i]] !== "flow") : i;
+          const [x, y] = chart.convertToPixel({xAxisIndex: 0, yAxisIndex: 0}, [(c.start[j] + c.finish[j]) / 2, c.row[j]]);
+          const box = document.getElementById("gantt-0").getBoundingClientRect();
+          return {x: box.x + x, y: box.y + y, name: c.names[c.name[j]]};
+        }"""
+    )
+    page.mouse.move(at["x"], at["y"])
+    page.wait_for_timeout(400)
+    assert at["name"] in page.locator("#gantt-0").inner_text()
+
+
+def test_decisions_are_listed_with_their_reasons_and_can_be_searched(measured, opened):
+    page = opened(measured / "report.html")
+    details = page.locator("details.decisions").first
+    details.locator("summary").click()
+    rows = details.locator("tr")
+    decisions = [json.loads(line) for line in (measured / "decisions.jsonl").read_text().splitlines()]
+    mine = [one for one in decisions if (one["policy"], one["repeat"]) == ("fair", 0)]
+    assert rows.count() == 1 + len(mine)
+    assert rows.nth(1).locator("td").last.inner_text() == mine[0]["trigger"]
+    details.locator("input").fill("no such flow")
+    assert rows.count() == 1
+
+
+def test_what_others_wrote_is_text(measured, opened):
+    page = opened(measured / "report.html")
+    assert page.locator("main b", has_text=re.compile("^mine$")).count() == 0
+    assert HOSTILE in page.locator("main").inner_text()
+
+
+def test_the_experiment_is_saved_as_it_lies_in_the_folder(simulated, opened):
+    page = opened(simulated / "report.html", accept_downloads=True)
+    with page.expect_download() as saved:
+        page.locator("#download").click()
+    assert saved.value.suggested_filename == "experiment.yaml"
+    assert Path(saved.value.path()).read_bytes() == (simulated / "experiment.yaml").read_bytes()
+
+
+def ratio_of_contrast(page, selector):
+    """Contrast of an element's text with the page behind it (WCAG 2.1)."""
+    return page.evaluate(
+        """(selector) => {
+          const luminance = (colour) => {
+            const [r, g, b] = colour.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255)
+              .map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+          };
+          const one = luminance(getComputedStyle(document.querySelector(selector)).color);
+          const other = luminance(getComputedStyle(document.body).backgroundColor);
+          return (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+        }""",
+        selector,
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_is_readable_in_both_schemes(scheme, simulated, opened):
+    page = opened(simulated / "report.html", color_scheme=scheme)
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (background == "rgb(255, 255, 255)") == (scheme == "light")
+    for selector in ("h1", "#headline", ".soft", "td", "figcaption", "nav a", "main a"):
+        assert ratio_of_contrast(page, selector) >= 4.5, selector
+    ink = page.evaluate("getComputedStyle(document.body).color")
+    written = page.evaluate("echelonReport.drawn.get('gantt-0').getOption().textStyle.color")
+    assert [int(written[i : i + 2], 16) for i in (1, 3, 5)] == [int(part) for part in re.findall(r"\d+", ink)]
+
+
+def test_charts_follow_when_the_scheme_changes(simulated, opened):
+    page = opened(simulated / "report.html", color_scheme="light")
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_timeout(200)
+    assert page.evaluate("echelonReport.drawn.get('gantt-0').getOption().textStyle.color") == "#e8eaed"
+
+
+def test_nothing_is_cut_off_in_print(measured, opened, tmp_path):
+    page = opened(measured / "report.html", color_scheme="dark")
+    heads = page.evaluate("[...document.querySelectorAll('th')].map((one) => one.innerText)")
+    page.set_viewport_size({"width": int(PAPER_PX), "height": 700})
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    wide = page.evaluate(
+        """() => [...document.querySelectorAll("table, .chart, pre, dl, figure")]
+             .filter((one) => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1 || one.scrollWidth > one.clientWidth + 1)
+             .map((one) => one.outerHTML.slice(0, 80))"""
+    )
+    assert wide == []
+    drawing = page.evaluate(
+        """() => [...document.querySelectorAll(".chart svg")].map((one) => {
+             const box = one.getBoundingClientRect(), holder = one.closest(".chart").getBoundingClientRect();
+             return one.getAttribute("viewBox") !== null && box.width <= holder.width + 1 && box.height <= holder.height + 1;
+           })"""
+    )
+    assert drawing
+    assert all(drawing)
+    if shutil.which("pdftotext") is None:
+        return
+    page.pdf(path=str(tmp_path / "report.pdf"), prefer_css_page_size=True)
+    text = subprocess.run(
+        ["pdftotext", "-layout", str(tmp_path / "report.pdf"), "-"], capture_output=True, text=True, check=True
+    )
+    words = re.sub(r"\W+", "", text.stdout)
+    assert heads
+    for head in heads:
+        assert all(re.sub(r"\W+", "", word) in words for word in head.split()), head
