@@ -12,7 +12,6 @@ import numpy as np
 
 from echelonflow.model.arrays import Ints
 from echelonflow.model.flow_key import FlowKey
-from echelonflow.scheduling import folding
 from echelonflow.scheduling.ahead import AnswerMemory, CandidateSet, template
 from echelonflow.scheduling.folding import UNDECIDED
 from echelonflow.scheduling.policies import Policy
@@ -36,7 +35,7 @@ class DecidedAhead:
         self._policy = policy
         self._classes = realism.classes_for(policy.enforcer)
         """None where rates are enforced."""
-        self._fold = folding.load(realism.folding)
+        self._fold = realism.fold_for(policy.enforcer)
         self._decided: dict[FlowKey, _Treatment] = {}
         self._memory: AnswerMemory[tuple[_Treatment, ...]] = AnswerMemory()
 

@@ -19,7 +19,7 @@ import numpy as np
 from echelonflow.errors import RunError
 from echelonflow.model.arrays import Bools, Floats, Ints
 from echelonflow.records.rates import RateLog
-from echelonflow.scheduling import folding
+from echelonflow.scheduling import weighting
 from echelonflow.scheduling.folding import UNDECIDED
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
@@ -124,7 +124,8 @@ class Engine:
         self._policy = policy
         self._realism = realism
         self._classes = realism.classes_for(policy.enforcer)
-        self._fold = folding.load(realism.folding)
+        self._weighted = realism.is_weighted(policy.enforcer)
+        self._fold = realism.fold_for(policy.enforcer)
         self._ahead = ahead
         self._faults = faults
         faithful = faults is None or not faults.limits_enforcement
@@ -266,7 +267,7 @@ class Engine:
         """Send each flow what has changed for it, to be in force when the run that is repeated had it in force."""
         flows = self._flows
         changes = served_class != flows.told_class
-        if self._classes is None:
+        if self._classes is None or self._weighted:
             changes |= ~(rates == flows.told_Bps)  # also where nothing was told yet, which is not a number
         flows.told_class, flows.told_Bps = served_class.copy(), rates.copy()
         rows = np.flatnonzero(changes)
@@ -309,7 +310,7 @@ class Engine:
             rates = within(snapshot, np.nan_to_num(flows.allowed_Bps[order]), snapshot.capacity_Bps)
         elif self._classes is not None:
             traffic_class = flows.traffic_class if wait else np.where(undecided, self._classes - 1, flows.traffic_class)
-            rates = shared_by_class(snapshot, traffic_class[order])
+            rates = self._shared(snapshot, traffic_class[order], order)
         else:
             rates = np.where(undecided, 0.0, flows.allowed_Bps)[order]
             unserved = np.flatnonzero(undecided[order])
@@ -335,10 +336,19 @@ class Engine:
         if faults is not None and not faults.controller:
             lowest = 0 if self._classes is None else self._classes - 1
             classes = faults.last_classes(flows.handle, flows.decided_class, lowest)
-            return shared_by_class(snapshot, classes[order], capacity_Bps)
+            return self._shared(snapshot, classes[order], order, capacity_Bps)
         if self._classes is not None:
-            return shared_by_class(snapshot, flows.traffic_class[order], capacity_Bps)
+            return self._shared(snapshot, flows.traffic_class[order], order, capacity_Bps)
         return within(snapshot, np.nan_to_num(flows.allowed_Bps[order]), capacity_Bps)
+
+    def _shared(
+        self, snapshot: Snapshot, traffic_class: Ints, order: Ints, capacity_Bps: Floats | None = None
+    ) -> Floats:
+        """Rates of flows in classes: one class after the other, or by weights that follow the rates that are allowed."""
+        if not self._weighted or self._classes is None:
+            return shared_by_class(snapshot, traffic_class, capacity_Bps)
+        allowed_Bps = np.nan_to_num(self._flows.allowed_Bps[order])
+        return weighting.shared(snapshot, traffic_class, allowed_Bps, self._classes, capacity_Bps)
 
     def _capacity_Bps(self, snapshot: Snapshot) -> Floats:
         """What links carry now."""

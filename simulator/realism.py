@@ -10,17 +10,18 @@ import numpy as np
 
 from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats, Ints
-from echelonflow.scheduling import folding
+from echelonflow.scheduling import folding, weighting
 from echelonflow.scheduling.fill import max_min, max_min_in_order, stages_of
 from echelonflow.scheduling.folding import UNDECIDED
 from echelonflow.scheduling.snapshot import Snapshot
+from echelonflow.wire.classes import DATA_CLASSES
 
 MAX_CLASSES = 8
 
 Undecided = Literal["wait", "ahead", "last-class"]
 UNDECIDED_FLOWS: tuple[Undecided, ...] = get_args(Undecided)
 """What becomes of a flow that is released before a decision on it has taken effect."""
-Enforcer = Literal["auto", "priority", "rate"]
+Enforcer = Literal["auto", "priority", "rate", "weighted"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Realism:
     None stands for as many as there are places in the order, with rates as allocated. With classes, a policy that is
     enforced by `priority` is folded into them as the controller does it, or as `folding` says. Then there is strict priority between them and
     fair sharing within one, whatever rates the policy wants. One that is enforced by `rate` gets its rates.
-    `enforcer="auto"` is the policy's own. A decision takes effect `decision_latency_s` after the snapshot it was made
+    One that is enforced by `weighted` has classes, too, 7 unless so many are named. They share links by weights that follow what is
+    allocated (`echelonflow.scheduling.weighting`). `enforcer="auto"` is the policy's own. A decision takes effect `decision_latency_s` after the snapshot it was made
     of. A flow that no decision has reached yet waits, or with `undecided="last-class"` takes what all others leave. With
     "ahead" it starts by what was decided before its release (`simulator.ahead`), as in the testbed. Computations of
     training jobs end later than they would by an exponential time of mean `late_s`, drawn anew in every repeat. After an
@@ -58,14 +60,24 @@ class Realism:
         if not (self.burst_s >= 0 and math.isfinite(self.burst_s)):
             raise InputError(f"burst is {self.burst_s} s; it is finite and not negative")
         folding.load(self.folding)
-        if self.enforcer not in {"auto", "priority", "rate"}:
-            raise InputError(f"enforcer is {self.enforcer!r}; it must be auto, priority or rate")
+        if self.enforcer not in get_args(Enforcer):
+            raise InputError(f"enforcer is {self.enforcer!r}; it must be one of {', '.join(get_args(Enforcer))}")
         if self.undecided not in UNDECIDED_FLOWS:
             raise InputError(f"undecided is {self.undecided!r}; it must be one of {', '.join(UNDECIDED_FLOWS)}")
 
     def folds(self, policy_enforcer: str) -> bool:
-        """Whether a policy with this enforcer has its order folded into classes."""
-        return self.classes is not None and self._enforcer(policy_enforcer) == "priority"
+        """Whether a policy with this enforcer has its flows put into classes."""
+        return self.is_weighted(policy_enforcer) or (
+            self.classes is not None and self._enforcer(policy_enforcer) == "priority"
+        )
+
+    def is_weighted(self, policy_enforcer: str) -> bool:
+        """Whether the classes of a policy with this enforcer share links by weights, and none goes before another."""
+        return self._enforcer(policy_enforcer) == "weighted"
+
+    def fold_for(self, policy_enforcer: str) -> folding.Fold:
+        """How a policy with this enforcer has its flows put into classes, where it has."""
+        return weighting.fold if self.is_weighted(policy_enforcer) else folding.load(self.folding)
 
     def bursts_for(self, policy_enforcer: str) -> float:
         """Seconds of its capacity that an idle link passes at once; paced senders send no faster than it carries."""
@@ -75,7 +87,9 @@ class Realism:
         return policy_enforcer if self.enforcer == "auto" else self.enforcer
 
     def classes_for(self, policy_enforcer: str) -> int | None:
-        """The classes into which the order of a policy with this enforcer is folded; None where it is not."""
+        """The number of classes into which a policy with this enforcer has its flows put; None where it has not."""
+        if self.is_weighted(policy_enforcer):
+            return self.classes or len(DATA_CLASSES)
         return self.classes if self.folds(policy_enforcer) else None
 
 

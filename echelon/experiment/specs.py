@@ -27,7 +27,7 @@ from echelonflow.spelling import shown
 from echelonflow.wire.messages import Decisions
 from simulator.realism import MAX_CLASSES, UNDECIDED_FLOWS, Realism, Undecided
 
-Enforcer = Literal["auto", "priority", "rate"]
+Enforcer = Literal["auto", "priority", "rate", "weighted"]
 EnforcerText = Annotated[
     str,
     Field(description="auto, or an enforcer, its options in brackets", examples=["priority(classes=3,folding=top)"]),
@@ -255,7 +255,7 @@ class FluidSpec(_Spec):
 
     classes: int | None = said(f"a whole number from 1 to {MAX_CLASSES}", 7, None, ge=1, le=MAX_CLASSES)
     decision_latency: str = said(_DURATION, "5 ms", "0 s")
-    enforcer: Enforcer = said("one of auto, priority, rate", "auto", "auto")
+    enforcer: Enforcer = said("one of auto, priority, rate, weighted", "auto", "auto")
     folding: str = said("the name of a folding", "top", "links")
     """How an order is folded into the classes."""
     undecided: Undecided = said(f"one of {', '.join(UNDECIDED_FLOWS)}", "wait", "wait")

@@ -3,7 +3,7 @@
 A policy module has a function `allocate(snapshot, *, option=default, ...) -> Allocation`, pure: it reads
 nothing but the snapshot. Each option's annotation is a `Literal` of the words it accepts, or `float`, or
 `int`. `ENFORCER` says what expresses it on real packets unless an experiment says otherwise: "priority"
-(its order) or "rate" (its rates).
+(its order), "rate" (its rates) or "weighted" (its rates, as weights of classes).
 
 What a policy promises, it says in module constants (left out: no promise, see `Promises`): `KNOWS_SIZES = False`,
 `WORK_CONSERVING = True`, `STARVATION_FREE = True`, `READS_CLOCK = True`, `READS_CONNECTIONS = True`,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from echelonflow.scheduling.own_policy.child import Wait
     from echelonflow.scheduling.time_shifts import Profile
 
-ENFORCERS = ("priority", "rate")
+ENFORCERS = ("priority", "rate", "weighted")
 
 
 def _nothing_held() -> None:
