@@ -50,8 +50,9 @@ def metrics(url):
     }
 
 
-def seen(page, expression):
-    page.wait_for_function(expression, timeout=LIMIT_MS)
+def seen(page, expression, process):
+    """Wait until an expression is true in the page. Playwright's own waiting would need `eval`, which the page forbids."""
+    wait_until(lambda: page.evaluate(expression), LIMIT_MS / 1e3, expression, process)
 
 
 def test_a_run_is_seen_and_swapped_while_it_goes_on(tmp_path):
@@ -61,12 +62,14 @@ def test_a_run_is_seen_and_swapped_while_it_goes_on(tmp_path):
         url = said_address(process)
         with opened(browser, url) as found:
             page = found.page
-            seen(page, "/^[23] of 8$/.test(document.querySelector('#jobs tbody td:nth-child(3)')?.textContent)")
+            seen(
+                page, "/^[23] of 8$/.test(document.querySelector('#jobs tbody td:nth-child(3)')?.textContent)", process
+            )
             # The pipeline's link is full while it sends; hosts that have no part in it send nothing.
             busy = "[...document.querySelectorAll('#links tbody tr')].some(one => one.cells[0].textContent === 'h1->l1' && parseFloat(one.cells[1].textContent) > 50)"
-            seen(page, busy)
+            seen(page, busy, process)
             page.get_by_role("checkbox", name="show all links").check()
-            seen(page, "document.querySelectorAll('#links tbody tr').length === 12")
+            seen(page, "document.querySelectorAll('#links tbody tr').length === 12", process)
             loads = dict(
                 page.locator("#links tbody tr").evaluate_all(
                     "all => all.map(one => [one.cells[0].textContent, parseFloat(one.cells[1].textContent)])"
@@ -81,8 +84,8 @@ def test_a_run_is_seen_and_swapped_while_it_goes_on(tmp_path):
             assert counted["echelon_job_tardiness_seconds_total", ("job", "pipeline")] > 0
             page.get_by_role("combobox", name="Policy").select_option("fair")
             page.get_by_role("button", name="Swap").click()
-            seen(page, "document.querySelector('#answer').textContent.startsWith('In force: fair')")
-            seen(page, "document.querySelector('#why').textContent.includes('by fair, because of: ')")
+            seen(page, "document.querySelector('#answer').textContent.startsWith('In force: fair')", process)
+            seen(page, "document.querySelector('#why').textContent.includes('by fair, because of: ')", process)
             page.locator("#ended").wait_for(state="visible", timeout=LIMIT_MS)
             assert page.locator("#report").inner_text() == str(out / "report.html")
             assert found.complaints == []
