@@ -131,6 +131,11 @@ def test_counters_are_those_of_the_marked_classes(classes):
     assert sent["h3-eth0"]["0"] > 10_000
 
 
+def test_netlink_says_of_every_link_what_tc_shows(classes):
+    assert classes["read"] == classes["counted"]
+    assert sum(map(sum, classes["read"].values())) > classes["received"]["h1"]
+
+
 def test_captures_lose_nothing_and_say_so(classes):
     assert classes["capture_faults"] == []
     for host in ("h1", "h2", "h3"):

@@ -21,6 +21,7 @@ from testbed import socket_buffers, world
 from testbed.calibrate import MAX_ERROR
 from testbed.calibrator import Calibrator
 from testbed.capture import PacketCapture
+from testbed.class_meter import ClassMeter
 from testbed.load import LoadSampler
 from testbed.mininet_network import EmulatedNetwork
 from testbed.openvswitch import PrivateOpenVSwitch
@@ -162,10 +163,14 @@ def classes(folder):
             sender.wait(30)
         received = {host: int(process.communicate(timeout=30)[0]) for host, process in receivers.items()}
         after = net.class_counters()
+        with ClassMeter(net) as meter:
+            by_link = meter.read()
         captures, capture_faults = capture.stop()
         return {
             "received": received,
             "sent": {i: {c: after[i][c].bytes - before[i][c].bytes for c in after[i]} for i in sorted(after)},
+            "counted": {name: [after[name][c].bytes for c in sorted(after[name])] for name in sorted(after)},
+            "read": {name: by_link[interface.link.index] for name, interface in sorted(net.interfaces().items())},
             "load": msgspec.to_builtins(load.stop()),
             "captures": msgspec.to_builtins(captures),
             "capture_faults": capture_faults,
