@@ -15,7 +15,9 @@ from echelon.documents.made_pages import with_made
 from echelon.places import DOCS
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.tables import markdown_table
+from results.analysis.across import Across, Comparisons
 from results.analysis.budget import JobBudget
+from results.analysis.cells import CellEnd, CellKey
 from results.analysis.coflows import CoflowKind, CoflowResult, CoflowRow
 from results.analysis.columns import columns_of
 from results.analysis.fidelity import Fidelity
@@ -23,8 +25,9 @@ from results.analysis.figures import JobFigures
 from results.analysis.paired import Comparison
 from results.analysis.planned import FaultShown
 from results.analysis.rows import FlowRow, GroupRow, IterationRow, RunKey
-from results.analysis.statistics import Estimate
+from results.analysis.statistics import Estimate, Ratio
 from results.analysis.summary import PolicyPart, PolicyResult, RunResult, Summary
+from results.report.across import ACROSS_COLUMNS
 from results.report.budget import BUDGET_COLUMNS
 from results.report.comparison import COMPARISON_COLUMNS
 from results.report.in_job import IN_JOB_COLUMNS
@@ -40,6 +43,7 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "flows.csv": (FlowRow,),
         "coflows.csv": (CoflowRow,),
         "decisions.jsonl": (RunKey, DecisionRecord),
+        "cells.csv": (CellKey, JobFigures, CellEnd),
         "summary.json": (Summary,),
         "summary.json: results": (PolicyResult,),
         "summary.json: estimates": (Estimate,),
@@ -50,6 +54,9 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "summary.json: parts": (PolicyPart,),
         "summary.json: fidelity": (Fidelity,),
         "summary.json: faults": (FaultShown,),
+        "compare --json": (Comparisons,),
+        "compare --json: rows": (Across,),
+        "compare --json: ratios": (Ratio,),
         "summary.json: coflows": (CoflowResult,),
         "summary.json: kinds": (CoflowKind,),
     }
@@ -61,6 +68,7 @@ PRINTED: Mapping[str, Sequence[PrintedColumn[Any]]] = MappingProxyType(
         "printed: budgets": BUDGET_COLUMNS,
         "printed: waits inside jobs": IN_JOB_COLUMNS,
         "printed: comparisons": COMPARISON_COLUMNS,
+        "printed: comparisons over folders": ACROSS_COLUMNS,
         "printed: swaps": SWAP_COLUMNS,
         "printed: Coflows": COFLOW_COLUMNS,
     }
