@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import random
 import subprocess
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from echelon.benchmarks import Figure, Say
 from echelon.benchmarks._experiments import Kept, ended, finished_runs, going_on, said_wrong
+from echelon.benchmarks._small_disks import PAGE_BYTES, ROOMY, disk, filling, mount, private_mounts
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INVALID, EXIT_VALID, RunError
 from testbed import preflight
 
-_CLONE_NEWNS = 0x00020000
-ROOMY = "64m"
-LEAST_BYTES, PAGE_BYTES = 4096, 4096
+LEAST_BYTES = PAGE_BYTES
 NOT_COMPARED = ("manifest.json", "report.html", "seal.json")
 """They say when an experiment was begun, and when it went on, or have a digest of what does."""
 TRACE = "4 4\n1 0 1 0 1 1:4\n2 100 1 0 1 2:1.5\n3 200 2 0 1 1 2:8\n4 250 1 2 2 1:2 3:3\n"
@@ -56,7 +50,7 @@ EMULATED = "jobs, emulated"
 
 def run(repeat: int, say: Say) -> list[Figure]:
     """`repeat` moments of each kind: a disk too small, and one that fills up, for each experiment; 5 are 25 in all."""
-    _private_mounts()
+    private_mounts()
     preflight.require()
     rng = random.Random(repeat)
     figures: list[Figure] = []
@@ -103,7 +97,7 @@ class Subject:
 
     def measure(self) -> None:
         """Carry it out undisturbed: how long it takes, and what it leaves. RunError where that fails."""
-        with _disk(self.disk, ROOMY):
+        with disk(self.disk, ROOMY):
             started_s = time.monotonic()
             code, said = ended(self._going_on())
             if code not in (EXIT_VALID, EXIT_INVALID):
@@ -116,12 +110,12 @@ class Subject:
         """Carry it out on a disk that has no room from a random moment on, then go on with room; what was wrong."""
         if way == "too small":
             size = rng.randrange(LEAST_BYTES, self.size_bytes + LEAST_BYTES)
-            with _disk(self.disk, str(size)):
+            with disk(self.disk, str(size)):
                 code, said = ended(self._going_on())
                 return self._wrong(code, said) or self._go_on()
-        with _disk(self.disk, ROOMY):
+        with disk(self.disk, ROOMY):
             process = self._going_on()
-            with _filling(self.disk / "filler", rng.uniform(0.0, self.length_s)):
+            with filling(self.disk / "filler", rng.uniform(0.0, self.length_s)):
                 code, said = ended(process)
             return self._wrong(code, said) or self._go_on()
 
@@ -137,7 +131,7 @@ class Subject:
     def _go_on(self) -> str | None:
         """Make room, and go on; what was wrong with that, or with what was there in the end."""
         (self.disk / "filler").unlink(missing_ok=True)
-        _mount("-o", f"remount,size={ROOMY}", str(self.disk))
+        mount("-o", f"remount,size={ROOMY}", str(self.disk))
         before = Kept.of(self.out)
         code, said = ended(self._going_on())
         if code not in (EXIT_VALID, EXIT_INVALID):
@@ -158,59 +152,3 @@ def _difference(whole: dict[str, bytes], found: dict[str, bytes]) -> str | None:
         if whole.get(name) != found.get(name):
             return f"{name} is not what it is on a disk with room"
     return None
-
-
-def _private_mounts() -> None:
-    """Mount for this process alone from here on; the kernel unmounts everything when it ends. RunError without root."""
-    if os.geteuid() != 0:
-        raise RunError("disks are mounted, which takes root")
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(_CLONE_NEWNS) != 0:
-        raise RunError(f"no mounts of one's own: {os.strerror(ctypes.get_errno())}")
-    _mount("--make-rprivate", "/")
-
-
-@contextmanager
-def _disk(place: Path, size: str) -> Iterator[None]:
-    """A disk in memory of this size (bytes, or with a unit) at `place`."""
-    place.mkdir(exist_ok=True)
-    _mount("-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place))
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
-
-
-def _mount(*arguments: str) -> None:
-    subprocess.run(["mount", *arguments], check=True)
-
-
-@contextmanager
-def _filling(filler: Path, after_s: float) -> Iterator[None]:
-    """Take all room on the disk from `after_s` on, as long as the block lasts."""
-    over = threading.Event()
-
-    def fill() -> None:
-        if over.wait(after_s):
-            return
-        with filler.open("wb", buffering=0) as file:
-            while not over.is_set():
-                for size in (1 << 20, PAGE_BYTES):
-                    _take(file.fileno(), bytes(size), over)
-                over.wait(0.002)  # what others delete is taken, too
-
-    thread = threading.Thread(target=fill)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
-def _take(descriptor: int, piece: bytes, over: threading.Event) -> None:
-    while not over.is_set():
-        try:
-            os.write(descriptor, piece)
-        except OSError:
-            return

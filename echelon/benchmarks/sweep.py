@@ -22,7 +22,7 @@ from echelonflow.errors import EXIT_VALID, RunError
 
 WORKERS = 2
 SEEDS = 100
-ITERATIONS = 6
+ITERATIONS = 3
 LEAST_SHARE = 0.9
 """Of the speed-up of busy loops."""
 _LOOP_STEPS = 60_000_000

@@ -24,13 +24,14 @@ import psutil
 from echelon.benchmarks import Figure, Say
 from echelon.benchmarks._dask_cluster import dask_cluster
 from echelon.benchmarks._experiments import said_wrong
+from echelon.benchmarks._small_disks import ROOMY, disk, filling, private_mounts
 from echelon.benchmarks._sweep_command import Finished, cells_of, ended, sweeping, write_experiment
-from echelonflow.errors import EXIT_INTERRUPTED, EXIT_VALID, RunError
+from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_VALID, RunError
 
 MOMENTS_A_REPEAT = 2
 """Five repeats are ten moments of interruption."""
-SEEDS = 30
-ITERATIONS = 6
+SEEDS = 12
+ITERATIONS = 4
 KILLED, CTRL_C, WORKER = "command killed", "Ctrl-C", "worker killed"
 KINDS = (KILLED, CTRL_C, WORKER)
 GONE_LIMIT_S = 5.0
@@ -72,7 +73,7 @@ def run(repeat: int, say: Say) -> list[Figure]:
             if not kinds:
                 break
             one_folder(file, folder / f"out-{number}", kinds, length_s, rng, tally, say)
-        found = tally.figures()
+        found = [*tally.figures(), *_full_disks(file, folder, length_s, repeat, rng, say)]
         try:
             faults = [dask_worker_killed(file, folder / f"dask-{number}", rng) for number in range(repeat)]
         except RunError as error:
@@ -99,6 +100,35 @@ def one_folder(
     tally.completed.append(_completed(file, out))
     if tally.completed[-1]:
         say(f"{out.name}: {tally.completed[-1]}")
+
+
+def _full_disks(file: Path, folder: Path, length_s: float, repeat: int, rng: random.Random, say: Say) -> list[Figure]:
+    """`repeat` disks that fill up in mid-sweep; none where that takes rights that we have not."""
+    try:
+        private_mounts()
+    except RunError as error:
+        say(f"no full disks: {error}")
+        return []
+    faults = [full_disk(file, folder / f"disk-{number}", rng.uniform(0.3, length_s)) for number in range(repeat)]
+    for fault in filter(None, faults):
+        say(f"full disk: {fault}")
+    return [_figure("a disk that fills up: one message, finished cells stay, the sweep goes on", faults)]
+
+
+def full_disk(file: Path, place: Path, after_s: float) -> str | None:
+    """Sweep on a disk that has no room from `after_s` on, then go on with room; what was wrong.
+
+    It has to be a mount of our own that we may make (`private_mounts`).
+    """
+    with disk(place, ROOMY):
+        process, out = sweeping(file, place / "out", SEEDS, *_WORKERS), place / "out"
+        with filling(place / "filler", after_s):
+            code, _, wrong = ended(process)
+        said = [line for line in wrong.splitlines() if line.startswith("echelon: ")]
+        if code not in (EXIT_VALID, EXIT_FAILED, EXIT_BAD_INPUT) or len(said) != (code != EXIT_VALID):
+            return f"exit code {code}, {len(said)} messages: {wrong.strip()[-500:]}"
+        (place / "filler").unlink(missing_ok=True)
+        return said_wrong(wrong) or _completed(file, out)
 
 
 def _undisturbed(file: Path, out: Path) -> float:

@@ -78,7 +78,7 @@ def sweep(
 
     A cell is one point, one policy and one seed. Each is made once: its folder is named by a digest of the experiment and
     of the code, and appears when the cell has ended. So the same command goes on after Ctrl-C, a kill, a full disk or a
-    crash, with what is missing; and a sweep over more values makes only the new cells. Cells that failed are tried again.
+    crash, with what is missing. A sweep over more values makes only the new cells. Cells that failed are tried again.
 
     The runs of a point are its seeds: those of --over seed=..., else as many as the file's repeats, from its seed on.
     Policies are compared on the same seeds, pair by pair (`echelon compare`).

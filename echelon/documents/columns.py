@@ -16,8 +16,10 @@ from echelon.places import DOCS
 from echelonflow.records.blame import Blame
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.tables import markdown_table
+from results.analysis.across import Across, Comparisons
 from results.analysis.arrivals import ArrivalRow, CompletionResult
 from results.analysis.budget import JobBudget
+from results.analysis.cells import CellEnd, CellKey
 from results.analysis.coflows import CoflowKind, CoflowResult, CoflowRow
 from results.analysis.columns import columns_of
 from results.analysis.control_plane import ControlPlane
@@ -27,10 +29,11 @@ from results.analysis.measures import JobMeasures, RunMeasures
 from results.analysis.paired import Comparison
 from results.analysis.planned import FaultShown
 from results.analysis.rows import FlowRow, GroupRow, IterationRow, RunKey, RunMark
-from results.analysis.statistics import Estimate
+from results.analysis.statistics import Estimate, Ratio
 from results.analysis.summary import PolicyPart, PolicyResult, RunResult, Summary
 from results.analysis.tables import BLAME_COLUMNS, JOB_COLUMNS, LINK_COLUMNS, RUN_COLUMNS
 from results.analysis.together import TogetherResult
+from results.report.across import ACROSS_COLUMNS
 from results.report.blame import BLAME_COLUMNS as BLAME_PRINTED
 from results.report.budget import BUDGET_COLUMNS
 from results.report.comparison import COMPARISON_COLUMNS
@@ -53,6 +56,7 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "coflows.csv": (CoflowRow,),
         "arrivals.csv": (ArrivalRow,),
         "decisions.jsonl": (RunKey, DecisionRecord),
+        "cells.csv": (CellKey, JobFigures, CellEnd),
         "summary.json": (Summary,),
         "summary.json: results": (PolicyResult,),
         "summary.json: estimates": (Estimate,),
@@ -68,6 +72,9 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "summary.json: parts": (PolicyPart,),
         "summary.json: fidelity": (Fidelity,),
         "summary.json: faults": (FaultShown,),
+        "compare --json": (Comparisons,),
+        "compare --json: rows": (Across,),
+        "compare --json: ratios": (Ratio,),
         "summary.json: coflows": (CoflowResult,),
         "summary.json: completions": (CompletionResult,),
         "summary.json: kinds": (CoflowKind,),
@@ -83,6 +90,7 @@ PRINTED: Mapping[str, Sequence[PrintedColumn[Any]]] = MappingProxyType(
         "printed: blame": BLAME_PRINTED,
         "printed: waits inside jobs": IN_JOB_COLUMNS,
         "printed: comparisons": COMPARISON_COLUMNS,
+        "printed: comparisons over folders": ACROSS_COLUMNS,
         "printed: swaps": SWAP_COLUMNS,
         "printed: Coflows": COFLOW_COLUMNS,
     }

@@ -35,8 +35,8 @@ def parse(texts: Sequence[str], said: str = "--set") -> dict[str, Any]:
 def with_settings(data: dict[str, Any], settings: Settings, said: str = "--set") -> tuple[dict[str, Any], set[str]]:
     """`data` of an experiment file with these values, and the paths that were set, with places for names.
 
-    `data` stays as it is. What a key may be is the file's checker's to say; here a path has to lead somewhere: InputError,
-    beginning with `said`, where a part on its way is no mapping or list, or a list has no such entry.
+    `data` stays as it is. Which keys there may be is not judged here. Raises InputError, which begins with `said`, where a
+    part on the way is no mapping or list, and where a list has no such entry.
     """
     placed = set()
     for path, value in settings.items():

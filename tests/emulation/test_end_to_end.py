@@ -263,7 +263,8 @@ def test_experiments_on_full_disks_go_on_and_end_the_same(tmp_path):
         import random, sys
         from pathlib import Path
         from echelon.benchmarks import full_disk
-        full_disk._private_mounts()
+        from echelon.benchmarks._small_disks import private_mounts
+        private_mounts()
         file = Path(sys.argv[1]) / "jobs.yaml"
         file.write_text(full_disk.EXPERIMENTS["jobs, simulated"])
         subject = full_disk.Subject("jobs, simulated", file, Path(sys.argv[1]) / "disk")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from echelon.documents.columns import names as documented_columns
 from echelon.sweeps import carrying, fluid, plan, pool
 from echelon.sweeps.fluid import Computer, Wanted
 from echelon.sweeps.pool import Pool
@@ -347,3 +348,11 @@ def test_a_sweep_is_gathered_by_what_was_swept(tmp_path):
         (("jobs.p.iterations", "1"),), (("jobs.p.iterations", "2"),),
     }  # fmt: skip
     assert found.missing == 0
+
+
+def test_every_column_of_the_table_is_documented(tmp_path):
+    _, root, _ = carried_out(tmp_path, "network.rate=50 Mbit/s", "jobs.p.iterations=1")
+    swept = {"network.rate", "network.rate_bps", "jobs.p.iterations"}
+    columns = list(table(root)[0])
+    assert [name for name in columns if name not in swept] == documented_columns("cells.csv")
+    assert columns.index("network.rate") == columns.index("reason") + 1
