@@ -23,6 +23,9 @@ def compare(
     ] = "iteration_s",
     every: Annotated[bool, typer.Option("--all", help="Print all rows, however many.")] = False,
     csv: Annotated[Path | None, typer.Option(help="Also write the table to this CSV file.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Also write a page with maps, curves and the table to this HTML file.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
 ) -> None:
     """Compare policies over the runs of one or more folders, of `echelon run` and of `echelon sweep`.
@@ -45,11 +48,17 @@ def compare(
     found = compare_across(gather(folders), against, measure)
     if csv is not None:
         write_whole(csv, across_csv(found))
+    if report is not None:
+        from echelon.sweeps.reporting import report_comparison
+
+        report_comparison(report, folders, against, measure)
     if as_json:
         typer.echo(json.dumps(to_json(found)))
     else:
         for line in across_lines(found, most=None if every else MOST_ROWS):
             say(line)
+        if report is not None:
+            say(f"report: {report}")
     raise typer.Exit(EXIT_INVALID if found.left_out else EXIT_VALID)
 
 

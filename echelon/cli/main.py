@@ -75,10 +75,19 @@ replay.register(app)
 def report(
     folder: Annotated[Path, typer.Argument(help="Folder of an earlier run.")], pictures: DrawnPictures = "few"
 ) -> None:
-    """Analyse a run's raw records again: tables, pictures, report.html.
+    """Analyse a run's raw records again: tables, pictures, report.html. Of a sweep's folder, write its report.html again.
 
     Nothing is run; what was captured is read anew. Exit code as for the run itself.
     """
+    from echelonflow.records.sweeps import SWEEP
+
+    if (folder / SWEEP).exists():
+        from echelon.sweeps.reporting import report_sweep
+
+        ownership.become_owner(folder)
+        with ownership.to_caller(folder):
+            say(f"report: {report_sweep(folder)}")
+        return
     from echelon.running.runner import exit_code
     from results.folder import analyse
     from results.report.table import summary_table

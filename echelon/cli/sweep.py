@@ -214,12 +214,14 @@ def _maker(found: Sweep, workers: int, cluster: str | None, report: Report) -> I
 
 
 def _show(state: State, root: Path, written: Written, *, as_json: bool) -> None:
+    from echelon.sweeps.reporting import report_sweep
     from results.analysis.across import compare_across
     from results.analysis.columns import to_json
     from results.analysis.gathered import gather
     from results.report.across import across_lines
 
     compared = compare_across(gather([root]), state.record.against) if state.found else None
+    page = report_sweep(root) if state.found else None
     if as_json:
         counts = {"cells": state.total, "kept": state.kept, "failed": state.failed, "invalid": state.invalid}
         found = None if compared is None else to_json(compared)
@@ -231,6 +233,8 @@ def _show(state: State, root: Path, written: Written, *, as_json: bool) -> None:
     say(
         f"\n{state.total} cells: {made} made now, {state.kept} kept from before, {state.failed} failed, {state.invalid} invalid"
     )
+    if page is not None:
+        say(f"report: {page}")
     say(f"table: {written.table}" if written.parquet is None else f"tables: {written.table}, {written.parquet.name}")
     if written.parquet is None:
         say("cells.parquet takes pyarrow, which is not installed: scripts/setup.sh --sweep, or pip install pyarrow")

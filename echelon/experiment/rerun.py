@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,12 @@ _LONGEST = 4096
 
 def rerun_data(experiment: Experiment) -> dict[str, Any]:
     """What the experiment was made of, files by their absolute paths; relative ones are relative to its own file."""
-    folder = experiment.path.parent
-    return {key: _moved(value, key, folder) for key, value in experiment.source.items()}
+    return with_absolute_files(experiment.source, experiment.path.parent)
+
+
+def with_absolute_files(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The data of an experiment file that lay in `folder`, files by their absolute paths."""
+    return {key: _moved(value, key, folder) for key, value in data.items()}
 
 
 def _moved(value: Any, key: str, folder: Path) -> Any:

@@ -17,8 +17,8 @@ _NEVER_FOLDED = 1 << 20
 """Columns: a text that went on in the next line would be the same, and harder to read."""
 
 
-def experiment_text(experiment: Mapping[str, Any], backend: str) -> str:
-    """The YAML of an experiment, keys in their order, after a comment that says how it is run; `backend` as in a manifest."""
+def experiment_text(experiment: Mapping[str, Any], command: str) -> str:
+    """The YAML of an experiment, keys in their order, after a comment that says by which `command` it is run again."""
     from ruamel.yaml import YAML  # where it is needed: agents and controllers never do
 
     yaml = YAML(typ="safe", pure=True)
@@ -28,7 +28,7 @@ def experiment_text(experiment: Mapping[str, Any], backend: str) -> str:
     yaml.sort_base_mapping_type_on_output = False
     with io.StringIO() as file:
         yaml.dump(dict(experiment), file)
-        return _HEAD.format(command=rerun_command(backend)) + file.getvalue()
+        return _HEAD.format(command=command) + file.getvalue()
 
 
 def rerun_command(backend: str) -> str:
@@ -36,6 +36,11 @@ def rerun_command(backend: str) -> str:
     return "echelon run experiment.yaml" + (" --backend fluid" if backend == "fluid" else "")
 
 
+def sweep_command(backend: str) -> str:
+    """The command that makes a sweep again, where its file, sweep.yaml, lies in the current folder."""
+    return "echelon sweep sweep.yaml" + (" --backend emulation" if backend == "emulation" else "")
+
+
 def write_experiment_file(path: Path, experiment: Mapping[str, Any], backend: str) -> None:
     """Write experiment.yaml."""
-    write_whole(path, experiment_text(experiment, backend))
+    write_whole(path, experiment_text(experiment, rerun_command(backend)))

@@ -138,7 +138,7 @@ def _experiment(folder: RunFolder, manifest: Manifest) -> str:
     """The file that runs the experiment again; of an older folder, what its manifest says of it."""
     if folder.experiment.is_file():
         return folder.experiment.read_text(encoding="utf-8", errors="replace")
-    return experiment_text(manifest.experiment or {}, manifest.backend)
+    return experiment_text(manifest.experiment or {}, rerun_command(manifest.backend))
 
 
 def _facts(manifest: Manifest) -> list[tuple[str, str]]:

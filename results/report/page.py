@@ -15,6 +15,8 @@ from markupsafe import Markup
 from echelonflow.files import write_whole
 from results.report.charts import Chart
 
+SCRIPTS = ("echarts/echarts.min.js", "report.js")
+"""The chart library, and what draws with it."""
 _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 """What HTML or JavaScript might take for its own, as JSON writes it: a policy file may be called </script>."""
 
@@ -31,7 +33,12 @@ def environment() -> jinja2.Environment:
 
 
 def write_page(
-    path: Path, made: jinja2.Environment, template: str, charts: Mapping[str, Sequence[Chart]], **values: Any
+    path: Path,
+    made: jinja2.Environment,
+    template: str,
+    charts: Mapping[str, Sequence[Chart]],
+    scripts: Sequence[str] = SCRIPTS,
+    **values: Any,
 ) -> Path:
     """Write the page that `template` makes of `values`, and of `charts` by the section that shows them; returns its path.
 
@@ -43,7 +50,7 @@ def write_page(
         charts=ids,
         chart=data,
         style=Markup(_static("report.css")),  # noqa: S704 -- files of ours
-        scripts=[Markup(_static(name)) for name in ("echarts/echarts.min.js", "report.js")] if data else [],  # noqa: S704
+        scripts=[Markup(_static(name)) for name in scripts] if data else [],  # noqa: S704
         data=Markup(embedded(data)),  # noqa: S704 -- escaped there
         **values,
     )

@@ -27,7 +27,9 @@ def iteration_curves(runs: Sequence[AnalysedRun], policies: Sequence[str]) -> li
     for run in _valid(runs):
         for row in run.rows.iterations:
             found[row.job if len(jobs) <= MOST_JOBS else ""][run.record.policy].append(row.duration_s)
-    return [_cdf(f"{job or 'all jobs'}: iteration time (s)", values, policies) for job, values in found.items()]
+    return [
+        distribution_of(f"{job or 'all jobs'}: iteration time (s)", values, policies) for job, values in found.items()
+    ]
 
 
 def tardiness_curves(runs: Sequence[AnalysedRun], policies: Sequence[str]) -> list[Chart]:
@@ -38,14 +40,14 @@ def tardiness_curves(runs: Sequence[AnalysedRun], policies: Sequence[str]) -> li
         if late_s.size:
             found[run.record.policy].append(late_s)
     values = {policy: np.concatenate(parts) for policy, parts in found.items()}
-    return [_cdf("tardiness of flows (s)", values, policies)] if values else []
+    return [distribution_of("tardiness of flows (s)", values, policies)] if values else []
 
 
 def completion_curves(runs: Sequence[TraceRun]) -> list[Chart]:
     """Completion times of Coflows under every policy, on a logarithmic axis, and the share that takes longer."""
     values = {run.policy: run.completion_s for run in runs}
     policies = [run.policy for run in runs]
-    body = _cdf("Coflow completion time (s)", values, policies)
+    body = distribution_of("Coflow completion time (s)", values, policies)
     return [{**body, "log": True}, {**body, "log": True, "tail": True}]
 
 
@@ -61,7 +63,8 @@ def _tardiness_s(run: AnalysedRun) -> Floats:
     return np.array([row.tardiness_s for row in rows if row.tardiness_s is not None], np.float64)
 
 
-def _cdf(what: str, values: Mapping[str, Sequence[float] | Floats], policies: Sequence[str]) -> Chart:
+def distribution_of(what: str, values: Mapping[str, Sequence[float] | Floats], policies: Sequence[str]) -> Chart:
+    """Share of values up to a value, a curve for each of `policies` that has any; `what` names the values and their unit."""
     look_of = looks(policies)
     series = []
     for policy in policies:

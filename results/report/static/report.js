@@ -349,7 +349,8 @@
   // --- the page ------------------------------------------------------------------------------------------------------
 
   const KIND_OF = {gantt, times, budget, cdf, classes, links, decisions};
-  window.echelonReport = {charts, kinds: KIND_OF, base, axis, below, legend, look, lines, number, seconds, heat, drawn, draw};
+  window.echelonReport = {charts, kinds: KIND_OF, base, axis, below, legend, look, lines, number, seconds, heat, drawn, draw, redraw: [],
+                          resized: (id) => scalable(drawn.get(id), document.getElementById(id))};
 
   function draw(id) {
     const holder = document.getElementById(id);
@@ -383,7 +384,10 @@
     if (svg) svg.setAttribute("viewBox", `0 0 ${instance.getWidth()} ${instance.getHeight()}`);
   }
 
-  const drawAll = () => Object.keys(charts).filter((id) => document.getElementById(id)).forEach(draw);
+  const drawAll = () => {
+    Object.keys(charts).filter((id) => document.getElementById(id)).forEach(draw);
+    window.echelonReport.redraw.forEach((again) => again());
+  };
   const start = () => {
     drawAll();
     echarts.connect("gantt");

@@ -1,0 +1,142 @@
+"""The report of a sweep, or of several folders compared: one HTML file with heat maps, curves and the table."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from echelonflow.records.experiment_file import experiment_text, sweep_command
+from echelonflow.records.sweeps import SweepRecord
+from results.analysis.across import MEASURES, Across, Comparisons, compare_across
+from results.analysis.gathered import Gathered
+from results.colours import policy_colour
+from results.report.across import ratio_words
+from results.report.charts import Chart
+from results.report.charts.curves import distribution_of
+from results.report.charts.explorer import MEASURE_WORDS, explorer
+from results.report.headline import TOLD_APART
+from results.report.html import with_filters
+from results.report.page import SCRIPTS, download, environment, write_page
+from results.report.printed_column import MISSING, TimeUnit, format_estimate, unit_for
+
+MOST_TABLE_ROWS = 3_000
+"""Rows of the table in a page; cells.csv, and `echelon compare --csv`, have all."""
+_SURE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a page says of itself."""
+
+    title: str
+    command: str
+    """By which it is made again, in one line."""
+    folders: Sequence[str] = ()
+    record: SweepRecord | None = None
+    """Of a sweep."""
+    experiment: Mapping[str, Any] | None = None
+    """Its experiment, files by names that can be found from elsewhere; else as in the record."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+def write_across(
+    path: Path, gathered: Gathered, shown: Shown, against: str | None = None, measure: str = MEASURES[0]
+) -> Path:
+    """Write the page of the runs that were `gathered` at `path`; returns it. Policies are compared `against` one by `measure`.
+
+    InputError where there is no such policy or measure.
+    """
+    found = compare_across(gathered, against, measure)
+    others = {name: compare_across(gathered, against, name) for name in MEASURES if name != measure}
+    made = explorer({measure: found, **others})
+    charts: dict[str, list[Chart]] = {} if made is None else {"explorer": [made], "ratios": _ratio_curves(found)}
+    unit = unit_for(row.iteration_s.median for row in found.rows if row.iteration_s is not None)
+    templates = with_filters(environment(), unit)
+    templates.filters["estimate"] = lambda value: format_estimate(value, unit)
+    templates.filters["in_words"] = ratio_words
+    templates.filters["p"] = lambda p: MISSING if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
+    return write_page(
+        path,
+        templates,
+        "across.html.j2",
+        {section: drawn for section, drawn in charts.items() if drawn},
+        (*SCRIPTS, "across.js"),
+        shown=shown,
+        found=found,
+        headline=across_headline(found, unit),
+        unit=unit,
+        measure=MEASURE_WORDS.get(measure, measure),
+        paths=list(found.rows[0].settings) if found.rows else [],
+        several_backends=len({row.backend for row in found.rows}) > 1,
+        backends=sorted({row.backend for row in found.rows}),
+        rows=found.rows[:MOST_TABLE_ROWS],
+        colour=policy_colour,
+        sure=_SURE,
+        experiment=None
+        if shown.record is None
+        else sweep_file(shown.record, shown.experiment or shown.record.experiment),
+        as_download=download,
+    )
+
+
+def sweep_file(record: SweepRecord, experiment: Mapping[str, Any]) -> str:
+    """The experiment file of a sweep, with what is swept in it: `echelon sweep` takes it as it is. `experiment` is without that."""
+    swept = {key: value for key, value in (("over", record.over), ("points", record.listed)) if value}
+    data = {**experiment, **({"sweep": swept} if swept else {})}
+    return experiment_text(data, sweep_command(record.backend))
+
+
+def across_headline(found: Comparisons, unit: TimeUnit) -> str:
+    """Which policy is best over all conditions and jobs, by how much, and where it is not."""
+    words = MEASURE_WORDS.get(found.measure, found.measure)
+    ratios: dict[str, list[float]] = defaultdict(list)
+    for row in found.rows:
+        if row.ratio is not None:
+            ratios[row.policy].append(row.ratio.mean)
+    if not ratios:
+        return _alone(found.rows, words, unit)
+    means = {policy: math.exp(sum(map(math.log, values)) / len(values)) for policy, values in ratios.items()}
+    best = min(means, key=means.__getitem__)
+    values, mean = ratios[best], means[best]
+    among = f"{'the better' if len(means) == 1 else 'the best'} of {len(means) + 1} policies"
+    better = sum(value < 1 - TOLD_APART for value in values)
+    where = (
+        f"{len(values)} combination{'s' * (len(values) != 1)} of conditions and job"
+        if len(values) > 1
+        else "the one job"
+    )
+    spread = f", from {_change(min(values))} to {_change(max(values))}" if len(values) > 1 else ""
+    if mean >= 1 - TOLD_APART:
+        return (
+            f"No policy beats {found.against} over {where}: the next is {best}, whose {words} is {_change(mean)} "
+            f"in the geometric mean{spread}."
+        )
+    return (
+        f"{best} is {among}: its {words} is {_change(mean)} than under {found.against} in the geometric mean over {where}"
+        f"{spread}; it is shorter in {better} of {len(values)}."
+    )
+
+
+def _alone(rows: Sequence[Across], words: str, unit: TimeUnit) -> str:
+    known = [row.iteration_s.median for row in rows if row.iteration_s is not None]
+    if not known:
+        return "Nothing can be said of any policy: no run counts."
+    least, most = (f"{value * unit.of_a_second:.3f} {unit.name}" for value in (min(known), max(known)))
+    return f"There is nothing to compare {words} with; iterations take {least} to {most}."
+
+
+def _change(ratio: float) -> str:
+    return f"{abs(1 - ratio) * 100:.1f} % {'shorter' if ratio <= 1 else 'longer'}"
+
+
+def _ratio_curves(found: Comparisons) -> list[Chart]:
+    values: dict[str, list[float]] = defaultdict(list)
+    for row in found.rows:
+        if row.ratio is not None:
+            values[row.policy].append(row.ratio.mean)
+    words = MEASURE_WORDS.get(found.measure, found.measure)
+    return [distribution_of(f"{words} over that of {found.against}", values, list(values))] if values else []
