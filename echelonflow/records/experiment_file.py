@@ -21,8 +21,8 @@ def experiment_text(experiment: Mapping[str, Any], command: str) -> str:
     """The YAML of an experiment, keys in their order, after a comment that says by which `command` it is run again."""
     from ruamel.yaml import YAML  # where it is needed: agents and controllers never do
 
-    yaml = YAML(typ="safe", pure=True)
-    yaml.default_flow_style = False  # type: ignore[assignment] # which its stub takes for None
+    yaml: Any = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
     yaml.allow_unicode = True
     yaml.width = _NEVER_FOLDED
     yaml.sort_base_mapping_type_on_output = False
