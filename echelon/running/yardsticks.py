@@ -14,6 +14,7 @@ from echelonflow.errors import EchelonError
 from echelonflow.model.clock import least_iteration_s
 from echelonflow.model.dag import Job, Transfer
 from echelonflow.model.iterations import durations_s
+from echelonflow.records.run_record import as_run
 from echelonflow.records.yardsticks import BoundKind, Yardsticks
 from echelonflow.scheduling import policies
 from echelonflow.scheduling.bounds import iteration_bound
@@ -48,8 +49,10 @@ def _alone_s(job: Job, experiment: Experiment) -> tuple[float, ...]:
     """How long each iteration of a job takes that has the network to itself; nothing where that cannot be simulated."""
     with contextlib.suppress(EchelonError), contextlib.closing(policies.load("fair")) as fair:
         alone = dataclasses.replace(job, start_s=0.0)
-        record = simulate([alone], experiment.network, fair, realism=experiment.realism)
-        ends = ends_by_job_s(record, [alone])[job.name]
+        # A job that waits for GPUs is placed as it would be with all of them free.
+        queue = None if job.is_placed else experiment.queue
+        record = simulate([alone], experiment.network, fair, realism=experiment.realism, queue=queue)
+        ends = ends_by_job_s(record, as_run([alone], record))[job.name]
         if len(ends) == job.iterations:
             return tuple(durations_s(ends))
     return ()
@@ -58,7 +61,9 @@ def _alone_s(job: Job, experiment: Experiment) -> tuple[float, ...]:
 def _bound(experiment: Experiment, jobs: Sequence[Job]) -> tuple[BoundKind | None, float | None]:
     """The strongest bound on the mean iteration time that holds for what counts, and that can be afforded."""
     network, counting = experiment.network, experiment.counting
-    if experiment.faults:  # which may end a job
+    if experiment.faults or not all(
+        job.is_placed for job in jobs
+    ):  # which may end a job; where it will be depends on the policy
         return None, None
     if counting.warm_up is not None:
         least_s = np.array([least_iteration_s(job, network) for job in jobs])

@@ -153,7 +153,7 @@ def _filled(snapshot: Snapshot, hop_weight: Floats, open_flow: Bools, residual_B
 
     A link offers its flows what is left on it, by their weights there. A flow takes the least offer of its path. A link that all
     its flows take is a bottleneck, and they have what they get. Where each flow has one weight, the link with the
-    least offers always is. With several, flows may each wait for the other's link to be full: there the link that comes
+    least offers always is. With several, flows may each wait for the other's link to be full. There the link that comes
     nearest to it counts as full, and what that leaves is given out afterwards.
     """
     hop_flow, path_link, links = snapshot.hop_flow(), snapshot.path_link, snapshot.links

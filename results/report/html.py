@@ -24,13 +24,12 @@ from results.analysis.summary import Summary
 from results.report.blame import most_waited_for, spent_s
 from results.report.budget import unexplained_share
 from results.report.charts import Chart
-from results.report.charts.bars import budgets, times
+from results.report.charts.bars import budgets, spent, times
 from results.report.charts.curves import completion_curves, iteration_curves, tardiness_curves
 from results.report.charts.decisions import decisions
 from results.report.charts.gantt import gantts
 from results.report.charts.rates import class_rates, link_loads
 from results.report.comparison import narrowing_lines
-from results.report.extra_tables import extra_tables
 from results.report.headline import headline
 from results.report.in_job import held_back
 from results.report.page import download, environment, write_page
@@ -82,7 +81,6 @@ def write_report(
         counted=window_lines(summary),
         stretched=None if summary.stretch == 1 else stretched(summary.stretch),
         narrowing=narrowing_lines(summary.comparisons),
-        extra_tables=extra_tables(folder.root),
         facts=_facts(manifest),
         experiment=_experiment(folder, manifest),
         as_download=download,
@@ -116,6 +114,7 @@ def _charts(drawn: Drawn, manifest: Manifest, summary: Summary) -> dict[str, lis
         "times": times(summary),
         "iterations": iteration_curves(drawn.runs, manifest.policies),
         "tardiness": tardiness_curves(drawn.runs, manifest.policies),
+        "blame": spent(summary),
         "budget": budgets(summary),
         "classes": class_rates(drawn.shown),
         "links": link_loads(drawn.shown, manifest.network),

@@ -183,7 +183,7 @@ def test_tables_of_a_simulated_run(simulated):
     root, summary = simulated
     jobs, runs = table(root, "jobs.csv"), table(root, "runs.csv")
     assert [(row["policy"], row["job"]) for row in jobs] == [(p, j) for p in ("fair", "fifo") for j in "ab"]
-    assert {row["valid"] for row in (*jobs, *runs)} == {"True"}
+    assert {row["valid"] for row in (*jobs, *runs)} == {"true"}
     for row in runs:
         slowdowns = [float(each["slowdown"]) for each in jobs if each["policy"] == row["policy"]]
         assert float(row["slowdown_worst"]) == pytest.approx(max(slowdowns), abs=1e-6)

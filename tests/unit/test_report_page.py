@@ -129,24 +129,11 @@ def test_a_policy_of_a_hostile_name_is_text_everywhere(tmp_path):
     hostile = "./</script><script>alert(1)</script>.py"
     change = {"title": hostile, "machine": {hostile: hostile}, "experiment": {hostile: hostile}}
     write_manifest(root / "manifest.json", msgspec.structs.replace(manifest, **change))
-    (root / "blame.csv").write_text(f"job,{hostile}\nx,{hostile}\n")
     analyse(root)
     text = (root / "report.html").read_text()
     assert text.count("<script") == text.count("</script>") == 3
     assert "alert(1)</script>" not in text
-    assert text.count("&lt;script&gt;alert(1)") >= 6
-
-
-def test_a_table_that_another_analysis_left_is_shown(report):
-    (report / "blame.csv").write_text("job,cause,seconds\npipeline,communication,1.25\n")
-    try:
-        analyse(report, pictures="none")
-        text = (report / "report.html").read_text()
-    finally:
-        (report / "blame.csv").unlink()
-    assert "Blame" in text
-    assert "1.25" in text
-    assert 'id="charts"' not in text  # nothing was to be drawn, so there is no library
+    assert text.count("&lt;script&gt;alert(1)") >= 4
 
 
 def result(policy, job, median, runs=1):

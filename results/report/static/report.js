@@ -221,6 +221,20 @@
     }};
   };
 
+  const spent = (c, t) => ({height: c.policies.length * 28 + 130, renderer: "svg", option: {
+    ...base(t, c.job),
+    legend: legend(t, {top: 22, left: 0, type: "scroll"}),
+    grid: {left: 160, right: 20, top: 60, bottom: 44},
+    xAxis: axis(t, {type: "value", ...below("seconds of a mean iteration")}),
+    yAxis: axis(t, {type: "category", data: c.policies, inverse: true, splitLine: {show: false}, axisTick: {show: false},
+                    axisLabel: {width: 145, overflow: "truncate", interval: 0}}),
+    tooltip: {...base(t).tooltip, trigger: "axis", axisPointer: {type: "shadow"}, formatter: (all) => lines(
+      c.policies[all[0].dataIndex], ...all.filter((p) => p.value).map((p) => `${p.seriesName}: ${seconds(p.value)}`))},
+    series: c.parts.map((part) => ({
+      name: part.name, type: "bar", stack: "all", barMaxWidth: 18, itemStyle: {color: part.colour}, data: part.seconds,
+    })),
+  }});
+
   // --- curves --------------------------------------------------------------------------------------------------------
 
   const LINES = {solid: "solid", dashed: [8, 4], dotted: [2, 3], dashdot: [8, 3, 2, 3]};
@@ -348,7 +362,7 @@
 
   // --- the page ------------------------------------------------------------------------------------------------------
 
-  const KIND_OF = {gantt, times, budget, cdf, classes, links, decisions};
+  const KIND_OF = {gantt, times, budget, spent, cdf, classes, links, decisions};
   window.echelonReport = {charts, kinds: KIND_OF, base, axis, below, legend, look, lines, number, seconds, heat, drawn, draw, redraw: [],
                           resized: (id) => scalable(drawn.get(id), document.getElementById(id))};
 
