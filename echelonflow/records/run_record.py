@@ -151,6 +151,11 @@ def as_run(jobs: Sequence[Job], record: RunRecord) -> tuple[Job, ...]:
     return tuple(job if job.is_placed else _as_admitted(job, record) for job in jobs)
 
 
+def as_far_as_run(jobs: Sequence[Job], record: RunRecord) -> tuple[Job, ...]:
+    """The same, without the jobs of which the record does not say where they were placed."""
+    return as_run([job for job in jobs if job.is_placed or job.name in record.admitted], record)
+
+
 def _as_admitted(job: Job, record: RunRecord) -> Job:
     admitted = record.admitted.get(job.name)
     if admitted is None:

@@ -18,7 +18,7 @@ import msgspec
 
 from echelonflow.files import writing
 from echelonflow.model.dag import Job
-from echelonflow.records.run_record import ComputeRecord, DecisionRecord, FlowRecord
+from echelonflow.records.run_record import ComputeRecord, DecisionRecord, FlowRecord, as_far_as_run
 from results.analysis.lanes import lanes
 from results.analysis.sample import MOST_STEPS, Bounds, beyond_reading, sampled
 from results.analysis.shown import ShownRun
@@ -46,7 +46,7 @@ def write_timeline(path: Path, runs: Sequence[ShownRun], jobs: Sequence[Job] = (
     with writing(path) as file:
         file.write(b'{"traceEvents":[')
         for i, part in enumerate(parts):
-            events = _Trace(part, first_process).events(jobs)
+            events = _Trace(part, first_process).events(as_far_as_run(jobs, part.run.record))
             first_process = max(event["pid"] for event in events) + 1
             file.write(b"," if i else b"")
             file.write(msgspec.json.encode(events)[1:-1])

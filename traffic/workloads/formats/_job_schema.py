@@ -102,6 +102,16 @@ class SchedulerDiscipline(_Strict):
     tasks: list[SchedulerTask]
 
 
+class DrawnComputations(_Strict):
+    """How computations vary: times a lognormal draw of this coefficient of variation, and `slowdown` times as long on stragglers."""
+
+    seed: int
+    jitter: Annotated[float, Field(ge=0)]
+    slowdown: Annotated[float, Field(ge=1)]
+    slow_ranks: list[Annotated[int, Field(ge=0)]]
+    slow_count: Annotated[int, Field(ge=0)]
+
+
 class PlacedJob(_Strict):
     """A job on hosts: rank i runs on `placement[i]`, `iterations` times from `start_s` on."""
 
@@ -112,6 +122,8 @@ class PlacedJob(_Strict):
     weight: Weight
     start_s: Seconds
     discipline: SchedulerDiscipline | None = None
+    draws: DrawnComputations | None = None
+    is_background: bool = False
 
 
 def job_schema() -> dict[str, Any]:

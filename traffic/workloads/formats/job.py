@@ -41,6 +41,8 @@ def read(paths: Sequence[Path]) -> Imported:
         if data.get("discipline") is not None:
             scheduler = _files.shown(data["discipline"]["scheduler"])
             dropped.append(f"the order and window of its job scheduler {scheduler}: a DAG has none")
+        if data.get("draws") is not None:
+            dropped.append("how its computations vary (jitter, stragglers): a DAG says how long they take")
         data = data["dag"]
     else:
         _check(path, EchelonJob, data)
