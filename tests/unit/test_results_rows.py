@@ -18,7 +18,7 @@ from simulator.fluid import simulate
 from tests.unit.synthetic_run import paper_job, paper_network
 
 COLUMNS = {
-    IterationRow: "policy, repeat, job, iteration, start_s, finish_s, duration_s, exposed_s, predicted_s, in_force",
+    IterationRow: "policy, repeat, job, iteration, start_s, finish_s, duration_s, exposed_s, predicted_s, in_force, counted",
     GroupRow: "policy, repeat, job, iteration, group, kind, reference_s, finish_s, tardiness_s",
     FlowRow: (
         "policy, repeat, job, iteration, group, flow, src, dst, size_bytes, release_s, start_s, finish_s, "
