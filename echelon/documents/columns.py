@@ -15,7 +15,7 @@ from echelon.documents.made_pages import with_made
 from echelon.places import DOCS
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.tables import markdown_table
-from results.analysis.across import Across, Comparisons
+from results.analysis.across import Across, Comparisons, Overall
 from results.analysis.budget import JobBudget
 from results.analysis.cells import CellEnd, CellKey
 from results.analysis.coflows import CoflowKind, CoflowResult, CoflowRow
@@ -27,7 +27,7 @@ from results.analysis.planned import FaultShown
 from results.analysis.rows import FlowRow, GroupRow, IterationRow, RunKey
 from results.analysis.statistics import Estimate, Ratio
 from results.analysis.summary import PolicyPart, PolicyResult, RunResult, Summary
-from results.report.across import ACROSS_COLUMNS
+from results.report.across import ACROSS_COLUMNS, OVERALL_COLUMNS
 from results.report.budget import BUDGET_COLUMNS
 from results.report.comparison import COMPARISON_COLUMNS
 from results.report.in_job import IN_JOB_COLUMNS
@@ -56,6 +56,7 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "summary.json: faults": (FaultShown,),
         "compare --json": (Comparisons,),
         "compare --json: rows": (Across,),
+        "compare --json: overall": (Overall,),
         "compare --json: ratios": (Ratio,),
         "summary.json: coflows": (CoflowResult,),
         "summary.json: kinds": (CoflowKind,),
@@ -69,6 +70,7 @@ PRINTED: Mapping[str, Sequence[PrintedColumn[Any]]] = MappingProxyType(
         "printed: waits inside jobs": IN_JOB_COLUMNS,
         "printed: comparisons": COMPARISON_COLUMNS,
         "printed: comparisons over folders": ACROSS_COLUMNS,
+        "printed: all conditions together": OVERALL_COLUMNS,
         "printed: swaps": SWAP_COLUMNS,
         "printed: Coflows": COFLOW_COLUMNS,
     }
