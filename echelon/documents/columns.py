@@ -16,7 +16,7 @@ from echelon.places import DOCS
 from echelonflow.records.blame import Blame
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.tables import markdown_table
-from results.analysis.across import Across, Comparisons
+from results.analysis.across import Across, Comparisons, Overall
 from results.analysis.arrivals import ArrivalRow, CompletionResult
 from results.analysis.budget import JobBudget
 from results.analysis.cells import CellEnd, CellKey
@@ -33,7 +33,7 @@ from results.analysis.statistics import Estimate, Ratio
 from results.analysis.summary import PolicyPart, PolicyResult, RunResult, Summary
 from results.analysis.tables import BLAME_COLUMNS, JOB_COLUMNS, LINK_COLUMNS, RUN_COLUMNS
 from results.analysis.together import TogetherResult
-from results.report.across import ACROSS_COLUMNS
+from results.report.across import ACROSS_COLUMNS, OVERALL_COLUMNS
 from results.report.blame import BLAME_COLUMNS as BLAME_PRINTED
 from results.report.budget import BUDGET_COLUMNS
 from results.report.comparison import COMPARISON_COLUMNS
@@ -74,6 +74,7 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "summary.json: faults": (FaultShown,),
         "compare --json": (Comparisons,),
         "compare --json: rows": (Across,),
+        "compare --json: overall": (Overall,),
         "compare --json: ratios": (Ratio,),
         "summary.json: coflows": (CoflowResult,),
         "summary.json: completions": (CompletionResult,),
@@ -91,6 +92,7 @@ PRINTED: Mapping[str, Sequence[PrintedColumn[Any]]] = MappingProxyType(
         "printed: waits inside jobs": IN_JOB_COLUMNS,
         "printed: comparisons": COMPARISON_COLUMNS,
         "printed: comparisons over folders": ACROSS_COLUMNS,
+        "printed: all conditions together": OVERALL_COLUMNS,
         "printed: swaps": SWAP_COLUMNS,
         "printed: Coflows": COFLOW_COLUMNS,
     }

@@ -70,6 +70,8 @@ def keep_cell(cells: Path, cell: Cell, fill: Callable[[Path], None] | None = Non
         return _moved(part, place)
     except OSError as error:
         raise StorageError(f"cannot be written: {refusal(OSError(error.errno, error.strerror))}", place) from None
+    except StorageError as error:  # it names the part, which is gone by now
+        raise StorageError(str(error).partition(": ")[2], place) from None
     finally:
         shutil.rmtree(part, ignore_errors=True)
 

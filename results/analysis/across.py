@@ -1,6 +1,6 @@
 """Policies compared over runs of several folders: intervals over runs, ratios pair by pair, corrected for their number.
 
-A pair is two runs that differ in the policy alone: the same conditions, backend, seed and job. Runs that do not count are
+A pair is two runs that differ in the policy alone: the same conditions, backend, seed, repeat and job. Runs that do not count are
 left out of everything, and counted.
 """
 
@@ -18,6 +18,8 @@ from results.analysis.statistics import Estimate, Ratio, estimate, holm, ratio_o
 
 MEASURES = ("iteration_s", "exposed_s", "tardiness_s", "completion_s")
 """Figures of jobs by which policies can be compared; less is better."""
+TIE = 0.005
+"""Closer than this, relative, is a tie."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +47,40 @@ class Across:
     completion_s: Estimate | None
     """Job completion time; null in folders of runs, which do not say. Computed."""
     pairs: int
-    """Number of pairs with the other policy: the same conditions, backend, seed and job. Computed."""
+    """Number of pairs with the other policy: the same conditions, backend, seed, repeat and job. Computed."""
     ratio: Ratio | None
     """The measure under this policy over that under the other one; null where there is no pair, and for the other one. Computed."""
     p_holm: float | None
     """`p` of the ratio, corrected by Holm for the number of all ratios that are shown. Computed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Overall:
+    """One policy on one job over all conditions together: each condition counts once, however many runs it has."""
+
+    backend: str
+    """As in `rows`. From the folders."""
+    policy: str
+    """Policy with its options. From the experiment files."""
+    job: str
+    """Name of the job. From the experiment files."""
+    conditions: int
+    """Number of conditions under which there is a pair. Computed."""
+    ratio: Ratio
+    """The same ratio as in `rows`, over the mean ratios of conditions. Computed."""
+    wins: int
+    """Number of conditions under which its measure is smaller by more than half a per cent. Computed."""
+    ties: int
+    """Number of those that differ by less. Computed."""
+    losses: int
+    """Number of those in which it is larger by more. Computed."""
+
+
 @dataclass(frozen=True)
 class Comparisons:
     """All policies under all conditions, compared with one."""
 
-    KEYS = ("against", "measure", "rows", "runs", "left_out", "reasons", "missing", "by_chance")
+    KEYS = ("against", "measure", "rows", "overall", "runs", "left_out", "reasons", "missing", "by_chance")
 
     against: str
     """Policy that the others are compared with. From the command, else from the experiment file."""
@@ -64,6 +88,8 @@ class Comparisons:
     """Figure of which ratios are taken. From the command."""
     rows: Sequence[Across]
     """One object for each condition, policy and job. Computed."""
+    overall: Sequence[Overall]
+    """One object for each policy and job over all conditions; empty where there is one condition. Computed."""
     runs: int
     """Number of runs that were made. Computed."""
     left_out: int
@@ -96,12 +122,13 @@ def compare_across(gathered: Gathered, against: str | None = None, measure: str 
         for policy in gathered.policies
         if policy in of_policy
     ]
-    runs = {(seen.settings, seen.backend, seen.policy, seen.seed): seen for seen in gathered.observations}
+    runs = {(seen.settings, seen.backend, seen.policy, seen.seed, seen.repeat): seen for seen in gathered.observations}
     out = [seen for seen in runs.values() if not seen.valid]
     return Comparisons(
         against=basis,
         measure=measure,
         rows=_corrected(rows),
+        overall=_overall(rows),
         runs=len(runs),
         left_out=len(out),
         reasons=dict(Counter(seen.reason for seen in out).most_common()),
@@ -112,8 +139,8 @@ def compare_across(gathered: Gathered, against: str | None = None, measure: str 
 
 def _row(seen: Sequence[Observation], basis: Sequence[Observation], measure: str, *, is_basis: bool) -> Across:
     valid = [each for each in seen if each.valid]
-    theirs = {each.seed: each.figures.get(measure) for each in basis if each.valid}
-    pairs = [] if is_basis else [(each.figures.get(measure), theirs.get(each.seed)) for each in valid]
+    theirs = {(each.seed, each.repeat): each.figures.get(measure) for each in basis if each.valid}
+    pairs = [] if is_basis else [(each.figures.get(measure), theirs.get((each.seed, each.repeat))) for each in valid]
     known = [(ours, other) for ours, other in pairs if ours is not None and other is not None]
     return Across(
         settings=dict(seen[0].settings),
@@ -138,6 +165,23 @@ def _estimate(values: Sequence[float]) -> Estimate | None:
 def _ratio(ratios: Sequence[float]) -> Ratio | None:
     found = ratio_of(ratios)
     return found if found is None or found.effect is not None else dataclasses.replace(found, low=None, high=None)
+
+
+def _overall(rows: Sequence[Across]) -> list[Overall]:
+    """Every policy over all conditions; nothing where there is but one."""
+    if len({tuple(row.settings.items()) for row in rows}) < 2:
+        return []
+    means: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for row in rows:
+        if row.ratio is not None:
+            means[row.backend, row.policy, row.job].append(row.ratio.mean)
+    found = []
+    for (backend, policy, job), ratios in means.items():
+        together = ratio_of(ratios)
+        assert together is not None  # there is one ratio at least
+        wins, losses = sum(one < 1 - TIE for one in ratios), sum(one > 1 + TIE for one in ratios)
+        found.append(Overall(backend, policy, job, len(ratios), together, wins, len(ratios) - wins - losses, losses))
+    return found
 
 
 def _corrected(rows: Sequence[Across]) -> list[Across]:

@@ -37,6 +37,8 @@ class Observation:
     backend: str
     policy: str
     seed: int
+    repeat: int
+    """Number of the run among those of its policy and seed, counted from 0: pairs agree in both."""
     job: str
     valid: bool
     reason: str
@@ -71,6 +73,7 @@ class _Run:
     condition: _Condition
     policy: str
     seed: int
+    repeat: int
     valid: bool
     reason: str
     jobs: Mapping[str, Mapping[str, float | None]]
@@ -112,6 +115,7 @@ def gather(folders: Sequence[Path]) -> Gathered:
                     run.condition.backend,
                     run.policy,
                     run.seed,
+                    run.repeat,
                     job,
                     run.valid and bool(job),
                     run.reason,
@@ -148,7 +152,7 @@ def _of_run(folder: Path, manifest: Manifest) -> _Folder:
     condition = _Condition(str(folder), manifest.backend, _flat(manifest.experiment or {}))
     names = [job.name for job in manifest.jobs]
     runs = [
-        _Run(condition, run.policy, manifest.seed + run.repeat, run.valid, "; ".join(run.reasons), _figures(run))
+        _Run(condition, run.policy, manifest.seed, run.repeat, run.valid, "; ".join(run.reasons), _figures(run))
         for run in summary.runs
     ]
     return _Folder(runs, names, manifest.policies, manifest.against)
@@ -173,7 +177,7 @@ def _of_sweep(folder: Path, record: SweepRecord) -> _Folder:
     found = found_cells(folder, record)
     runs = [
         _Run(
-            conditions[planned.point], planned.policy, planned.seed, cell.valid, "; ".join(cell.reasons),
+            conditions[planned.point], planned.policy, planned.seed, 0, cell.valid, "; ".join(cell.reasons),
             {job: dict(values) for job, values in cell.jobs.items()},
         )
         for planned in record.cells
@@ -194,7 +198,7 @@ def _same_twice(runs: Sequence[_Run], paths: Sequence[str]) -> bool:
     seen: dict[object, str] = {}
     for run in runs:
         values = tuple(run.condition.values.get(path) for path in paths)
-        key = (values, run.condition.backend, run.policy, run.seed)
+        key = (values, run.condition.backend, run.policy, run.seed, run.repeat)
         if seen.setdefault(key, run.condition.folder) != run.condition.folder:
             return True
     return False

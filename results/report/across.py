@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from echelonflow.printable import printable
-from results.analysis.across import MEASURES, Across, Comparisons
+from results.analysis.across import MEASURES, Across, Comparisons, Overall
 from results.analysis.columns import csv_line
 from results.analysis.statistics import Ratio
 from results.report.printed_column import MISSING, PrintedColumn, TimeUnit, plain, printed, timed, unit_for
@@ -54,6 +54,22 @@ ACROSS_COLUMNS: tuple[PrintedColumn[Across], ...] = (
 """The table of comparisons over folders; before it stands a column for every value that differs between runs."""
 
 
+OVERALL_COLUMNS: tuple[PrintedColumn[Overall], ...] = (
+    plain("policy", "", "Policy with its options.", lambda r: r.policy),
+    plain("job", "", "Name of the job.", lambda r: r.job),
+    plain(
+        "ratio", "", "The same ratio over all conditions, each of which counts once, and its 95 % interval.",
+        lambda r: ratio_words(r.ratio),
+    ),
+    plain(
+        "better/same/worse", "", "Conditions under which the measure is smaller by over 0.5 %, differs by less, or is larger.",
+        lambda r: f"{r.wins}/{r.ties}/{r.losses}",
+    ),
+)  # fmt: skip
+"""The table of all conditions together."""
+_OVERALL_BACKEND: PrintedColumn[Overall] = plain("backend", "", "Simulated or on packets.", lambda r: r.backend)
+
+
 def across_lines(found: Comparisons, *, most: int | None = MOST_ROWS) -> list[str]:
     """The table with what is to be known of it, in lines; `most` rows of it, all where that is None."""
     shown = list(found.rows if most is None else found.rows[:most])
@@ -67,7 +83,15 @@ def across_lines(found: Comparisons, *, most: int | None = MOST_ROWS) -> list[st
         f"{unit.words}: medians over runs [95 % interval of the mean]; ratio: {found.measure} over that of "
         f"{printable(found.against)}, pair by pair [95 % interval]; p below {_SURE} is no chance"
     )
-    return [*lines, *_remarks(found)]
+    return [*lines, *_overall(found), *_remarks(found)]
+
+
+def _overall(found: Comparisons) -> list[str]:
+    """The table of all conditions together."""
+    if not found.overall:
+        return []
+    columns = [*([_OVERALL_BACKEND] if len({row.backend for row in found.overall}) > 1 else []), *OVERALL_COLUMNS]
+    return ["", "all conditions together:", printed(columns, found.overall, "l" * (len(columns) - 2))]
 
 
 def _remarks(found: Comparisons) -> list[str]:

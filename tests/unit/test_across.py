@@ -21,7 +21,7 @@ OURS_S = [0.8, 1.0, 0.85, 1.05]
 
 
 def seen(policy, seed, iteration_s, *, valid=True, settings=(), job="p", reason=""):
-    return Observation(settings, "fluid", policy, seed, job, valid, reason, {"iteration_s": iteration_s})
+    return Observation(settings, "fluid", policy, seed, 0, job, valid, reason, {"iteration_s": iteration_s})
 
 
 def gathered_of(*observations, against=None):
@@ -94,11 +94,11 @@ def test_many_comparisons_are_corrected_together():
 
 def test_conditions_are_compared_apart():
     slow = [
-        Observation((("network.rate", "1"),), "fluid", each.policy, each.seed, "p", True, "", {"iteration_s": 2.0})
+        Observation((("network.rate", "1"),), "fluid", each.policy, each.seed, 0, "p", True, "", {"iteration_s": 2.0})
         for each in two_policies()
     ]
     fast = [
-        Observation((("network.rate", "2"),), "fluid", each.policy, each.seed, "p", True, "", each.figures)
+        Observation((("network.rate", "2"),), "fluid", each.policy, each.seed, 0, "p", True, "", each.figures)
         for each in two_policies()
     ]
     found = compare_across(gathered_of(*slow, *fast))
@@ -107,6 +107,31 @@ def test_conditions_are_compared_apart():
     ]  # fmt: skip
     assert found.rows[1].ratio.mean == 1.0
     assert found.rows[3].ratio.mean < 1.0
+
+
+def test_all_conditions_together_count_once_each():
+    few = [seen(policy, 0, value, settings=(("x", "1"),)) for policy, value in (("fair", 1.0), ("ours", 0.5))]
+    many = [
+        seen(policy, k, value, settings=(("x", "2"),))
+        for k in range(9)
+        for policy, value in (("fair", 1.0), ("ours", 2.0))
+    ]
+    same = [seen(policy, 0, 1.0, settings=(("x", "3"),)) for policy in ("fair", "ours")]
+    (overall,) = compare_across(gathered_of(*few, *many, *same)).overall
+    assert (overall.policy, overall.conditions) == ("ours", 3)
+    assert overall.ratio.mean == pytest.approx(1.0), "half and double cancel out"
+    assert (overall.wins, overall.ties, overall.losses) == (1, 1, 1)
+    assert compare_across(gathered_of(*two_policies())).overall == []
+
+
+def test_runs_of_one_seed_are_pairs_by_their_repeat():
+    runs = [
+        Observation((), "emulation", policy, 7, repeat, "p", True, "", {"iteration_s": value})
+        for policy, values in (("fair", (1.0, 2.0)), ("ours", (0.5, 1.0)))
+        for repeat, value in enumerate(values)
+    ]
+    found = compare_across(gathered_of(*runs))
+    assert (found.runs, found.rows[1].pairs, found.rows[1].ratio.mean) == (4, 2, 0.5)
 
 
 def test_seeds_that_give_the_same_are_told():
