@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from echelonflow.errors import InputError
 from echelonflow.files import writing
@@ -36,7 +37,13 @@ from results.analysis.verdict import judge_completeness
 from results.report.html import Drawn, write_report
 from results.report.timeline import write_timeline
 
-__all__ = ["Reading", "Summary", "analyse", "read"]
+if TYPE_CHECKING:
+    from results.pictures.style import Page
+
+Figures = Literal["screen", "paper"]
+"""What pictures are drawn for."""
+
+__all__ = ["Figures", "Reading", "Summary", "analyse", "read"]
 
 
 def analyse(
@@ -45,20 +52,22 @@ def analyse(
     *,
     pictures: Pictures = "few",
     jobs: Sequence[Job] | None = None,
+    figures: Figures = "screen",
 ) -> Summary:
     """Analyse the run folder `root` and write all that is derived from its raw records.
 
     `predictions` are fluid runs by policy; they are kept in prediction.json, which is read where none are given.
-    `pictures` says what is drawn; nothing for who needs the numbers only. `jobs` are those of the manifest, where they
+    `pictures` says what is drawn; nothing for who needs the numbers only. With `figures` for a paper, all that is drawn is also
+    drawn for one of its columns, in figures/paper/. `jobs` are those of the manifest, where they
     are at hand: large ones take long to be made again. Doing it again gives the same. Raises
     InputError where `root` is not a run folder. What it holds and cannot be read, and a run that failed or is
     incomplete, are no errors but a verdict.
     """
     folder = open_folder(root, predictions, jobs)
     if folder.manifest.trace is None:
-        return _read(folder).write(pictures=pictures)
+        return _read(folder).write(pictures=pictures, figures=figures)
     _remove_pictures(root)
-    summary, runs = _analyse_trace(folder, pictures=pictures)
+    summary, runs = _analyse_trace(folder, pictures=pictures, figures=figures)
     _write_findings(folder, summary, None if pictures == "none" else Drawn(traces=runs))
     return summary
 
@@ -71,7 +80,7 @@ class Reading:
     runs: Sequence[AnalysedRun]
     summary: Summary
 
-    def write(self, *, pictures: Pictures = "few") -> Summary:
+    def write(self, *, pictures: Pictures = "few", figures: Figures = "screen") -> Summary:
         """Write all that is derived, as `analyse` does; returns what was found."""
         root = self.folder.root
         _remove_pictures(root)
@@ -79,7 +88,8 @@ class Reading:
         shown = _shown(self.folder, self.runs, self.summary)
         write_timeline(root / "timeline.json", shown, self.folder.jobs, whole=pictures == "all")
         if pictures != "none":
-            _draw(self.folder, shown, self.summary, whole=pictures == "all")
+            for target in _targets(root, figures):
+                _draw(target, self.folder, shown, self.summary, whole=pictures == "all")
         drawn = None if pictures == "none" else Drawn(self.runs, shown)
         _write_findings(self.folder, self.summary, drawn)
         return self.summary
@@ -105,7 +115,7 @@ def _write_findings(folder: Context, summary: Summary, drawn: Drawn | None) -> N
     write_report(folder.files, folder.manifest, folder.calibration, summary, drawn)
 
 
-def _analyse_trace(folder: Context, *, pictures: Pictures) -> tuple[Summary, list[TraceRun]]:
+def _analyse_trace(folder: Context, *, pictures: Pictures, figures: Figures) -> tuple[Summary, list[TraceRun]]:
     """What the runs of a trace of Coflows show: coflows.csv, the distribution's picture, the figures; and the runs."""
     reasons = _of_all(folder)
     try:
@@ -118,9 +128,8 @@ def _analyse_trace(folder: Context, *, pictures: Pictures) -> tuple[Summary, lis
     if pictures != "none" and runs:
         from results.pictures.coflow_plots import draw_completion
 
-        figures = folder.root / "figures"
-        figures.mkdir(exist_ok=True)
-        draw_completion(figures / "completion.png", runs, whole=pictures == "all")
+        for target in _targets(folder.root, figures):
+            draw_completion(target.folder / "completion.png", runs, whole=pictures == "all", page=target.page())
     summary = Summary(
         name=folder.manifest.name,
         backend=folder.manifest.backend,
@@ -242,21 +251,45 @@ def _remove_pictures(root: Path) -> None:
     """Remove what an earlier analysis drew: it may show what this one does not."""
     for name in ("gantt", "times", "budget", "blame", "tardiness", "throughput", "completion"):
         for suffix in (".png", ".svg"):
-            (root / "figures" / f"{name}{suffix}").unlink(missing_ok=True)
+            for place in (root / "figures", root / "figures" / "paper"):
+                (place / f"{name}{suffix}").unlink(missing_ok=True)
 
 
-def _draw(folder: Context, shown: Sequence[ShownRun], summary: Summary, *, whole: bool) -> None:
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Target:
+    """Where pictures go, and what they are made for."""
+
+    folder: Path
+    figures: Figures
+
+    def page(self) -> Page:
+        """The page that they are drawn on."""
+        from results.pictures import style
+
+        return style.PAPER if self.figures == "paper" else style.SCREEN
+
+
+def _targets(root: Path, figures: Figures) -> list[_Target]:
+    """The folders that are drawn into, which exist then."""
+    found = [_Target(root / "figures", "screen")]
+    if figures == "paper":
+        found.append(_Target(root / "figures" / "paper", "paper"))
+    for target in found:
+        target.folder.mkdir(parents=True, exist_ok=True)
+    return found
+
+
+def _draw(target: _Target, folder: Context, shown: Sequence[ShownRun], summary: Summary, *, whole: bool) -> None:
     """All pictures that there are numbers for: the `whole` of it, or as much as can be read."""
     from results.pictures.blame_plots import draw_blame
     from results.pictures.budget_plots import draw_budgets
     from results.pictures.gantt import draw_gantt
     from results.pictures.plots import draw_tardiness, draw_throughput, draw_times
 
-    figures, vector = folder.root / "figures", whole or not beyond_reading(shown)
-    figures.mkdir(exist_ok=True)
-    draw_gantt(figures / "gantt.png", shown, whole=whole)
-    draw_times(figures / "times.png", summary, whole=whole, vector=vector)
-    draw_budgets(figures / "budget.png", summary)
-    draw_blame(figures / "blame.png", summary, whole=whole, vector=vector)
-    draw_tardiness(figures / "tardiness.png", shown, folder.jobs, whole=whole, vector=vector)
-    draw_throughput(figures / "throughput.png", shown)
+    figures, page, vector = target.folder, target.page(), whole or not beyond_reading(shown)
+    draw_gantt(figures / "gantt.png", shown, whole=whole, page=page)
+    draw_times(figures / "times.png", summary, whole=whole, vector=vector, page=page)
+    draw_budgets(figures / "budget.png", summary, page=page)
+    draw_blame(figures / "blame.png", summary, whole=whole, vector=vector, page=page)
+    draw_tardiness(figures / "tardiness.png", shown, folder.jobs, whole=whole, vector=vector, page=page)
+    draw_throughput(figures / "throughput.png", shown, page=page)

@@ -73,7 +73,12 @@ replay.register(app)
 
 @app.command()
 def report(
-    folder: Annotated[Path, typer.Argument(help="Folder of an earlier run.")], pictures: DrawnPictures = "few"
+    folder: Annotated[Path, typer.Argument(help="Folder of an earlier run, or of a sweep.")],
+    pictures: DrawnPictures = "few",
+    figures: Annotated[
+        Literal["screen", "paper"],
+        typer.Option(help="paper: also draw all pictures for one column of a paper, as SVG and PNG in figures/paper/."),
+    ] = "screen",
 ) -> None:
     """Analyse a run's raw records again: tables, pictures, report.html. Of a sweep's folder, write its report.html again.
 
@@ -94,7 +99,7 @@ def report(
 
     ownership.become_owner(folder)
     with ownership.to_caller(folder):
-        summary = analyse(folder, pictures=pictures)
+        summary = analyse(folder, pictures=pictures, figures=figures)
     say(summary_table(summary, blame=True))
     say(f"\nreport: {folder / 'report.html'}")
     raise typer.Exit(exit_code(folder, summary))

@@ -26,7 +26,9 @@ _OF_JOBS = (colours.VERMILION, colours.ORANGE, colours.GREEN)
 _HATCHES = ("", "//", "..", "xx", "\\\\")
 
 
-def draw_blame(path: Path, summary: Summary, *, whole: bool = False, vector: bool = True) -> bool:
+def draw_blame(
+    path: Path, summary: Summary, *, whole: bool = False, vector: bool = True, page: style.Page = style.SCREEN
+) -> bool:
     """One bar per policy and job, by cause; other jobs that were waited for in colours of their own. False where nothing is known."""
     told = [result for result in summary.results if result.blame]
     if not told:
@@ -38,7 +40,8 @@ def draw_blame(path: Path, summary: Summary, *, whole: bool = False, vector: boo
         for i, other in enumerate(others)
     }
     bars = sum(result.job in jobs for result in told)
-    with style.picture(path, 0.34 * bars + 0.6 * len(jobs) + 0.9, vector=vector) as figure:
+    height_in = page.inches(0.34 * bars + 0.6 * len(jobs) + (1.5 if page.narrow else 0.9))
+    with style.picture(path, height_in, vector=vector, page=page) as figure:
         heights = [sum(result.job == job for result in told) + 1 for job in jobs]
         panels = figure.subplots(len(jobs), 1, squeeze=False, height_ratios=heights)[:, 0]
         for ax, job in zip(panels, jobs, strict=True):
@@ -46,7 +49,7 @@ def draw_blame(path: Path, summary: Summary, *, whole: bool = False, vector: boo
         left_out = len({result.job for result in told}) - len(jobs)
         note = f" ({left_out} more jobs waited less for others)" if left_out else ""
         panels[-1].set_xlabel(f"seconds of a mean iteration{note}")
-        figure.legend(handles=_handles(told, jobs, looks), loc="outside lower center", ncols=4)
+        figure.legend(handles=_handles(told, jobs, looks), loc="outside lower center", ncols=page.columns(4))
     return True
 
 

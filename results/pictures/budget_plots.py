@@ -20,13 +20,14 @@ _COLOURS = dict(
 )
 
 
-def draw_budgets(path: Path, summary: Summary) -> bool:
+def draw_budgets(path: Path, summary: Summary, *, page: style.Page = style.SCREEN) -> bool:
     """One bar per policy and job: the ideal in full to the left, what was added to it magnified to the right."""
     explained = [result for result in summary.results if result.budget is not None]
     if not explained:
         return False
     jobs = list(dict.fromkeys(result.job for result in explained))
-    with style.picture(path, 0.42 * len(explained) + 0.75 * len(jobs) + 0.6) as figure:
+    height_in = page.inches(0.42 * len(explained) + 0.75 * len(jobs) + (1.0 if page.narrow else 0.6))
+    with style.picture(path, height_in, page=page) as figure:
         heights = [sum(result.job == job for result in explained) + 1 for job in jobs]
         grid = figure.subplots(len(jobs), 2, squeeze=False, height_ratios=heights, width_ratios=(1, 2))
         for line, job in zip(grid, jobs, strict=True):
@@ -40,7 +41,7 @@ def draw_budgets(path: Path, summary: Summary) -> bool:
             line[1].axvline(0, color=colours.BLACK, linewidth=0.8)
             line[1].set_xlabel("added to the ideal (ms)")
         handles = [_patch(_COLOURS[name], words) for name, words in PARTS]
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(PARTS))
+        figure.legend(handles=handles, loc="outside lower center", ncols=page.columns(len(PARTS)))
     return True
 
 

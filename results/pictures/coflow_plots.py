@@ -10,13 +10,15 @@ from results.colours import looks
 from results.pictures import style
 
 
-def draw_completion(path: Path, runs: Sequence[TraceRun], *, whole: bool = True) -> None:
+def draw_completion(
+    path: Path, runs: Sequence[TraceRun], *, whole: bool = True, page: style.Page = style.SCREEN
+) -> None:
     """Share of Coflows that completed within a time, on a logarithmic axis, and the slow tail enlarged beside it.
 
     Unless the `whole` is to be drawn, curves have no more steps than can be seen.
     """
-    with style.picture(path, 3.6) as figure:
-        body, tail = figure.subplots(1, 2)
+    with style.picture(path, page.inches(3.6) * (1.7 if page.narrow else 1), page=page) as figure:
+        body, tail = figure.subplots(*((2, 1) if page.narrow else (1, 2)))
         look_of = looks([run.policy for run in runs])
         for run in runs:
             times_s, share = style.distribution(run.completion_s, whole=whole)
@@ -33,4 +35,4 @@ def draw_completion(path: Path, runs: Sequence[TraceRun], *, whole: bool = True)
         tail.set_yscale("log")
         tail.set_ylabel("share of Coflows that take longer")
         tail.set_title("Their tail (simulated)")
-        figure.legend(loc="outside lower center", ncols=4)
+        figure.legend(loc="outside lower center", ncols=page.columns(4))

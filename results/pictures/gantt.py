@@ -51,7 +51,7 @@ class _Bar:
     text: str
 
 
-def draw_gantt(path: Path, runs: Sequence[ShownRun], *, whole: bool = True) -> bool:
+def draw_gantt(path: Path, runs: Sequence[ShownRun], *, whole: bool = True, page: style.Page = style.SCREEN) -> bool:
     """Draw the shown iteration of each run, and what there is of others meanwhile; False, and nothing, if there is none.
 
     Time 0 is the start of the iteration. With several jobs, bars have the colours of jobs. A flow's bar goes from its first byte to its last, after a thin line
@@ -64,15 +64,16 @@ def draw_gantt(path: Path, runs: Sequence[ShownRun], *, whole: bool = True) -> b
     sample = sampled(runs, None if whole else Bounds(most_hosts, MOST_IN_A_ROW))
     panels = [_Panel(run, sample.computes(run), sample.flows(run)) for run in runs]
     rows = _rows(sample.hosts, panels)
-    height_in = min(len(runs) * (len(rows) * _ROW_IN + 0.5) + 0.8, _MOST_HEIGHT_IN)
+    height_in = page.inches(min(len(runs) * (len(rows) * _ROW_IN + 0.5) + 0.8, _MOST_HEIGHT_IN))
     span_s = (min(panel.first_s for panel in panels), min(sample.until_s, sample.longest_s))
-    with style.picture(path, height_in, vector=not sample.words) as figure:
+    with style.picture(path, height_in, vector=not sample.words, page=page) as figure:
         axes = figure.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]
         for ax, panel in zip(axes, panels, strict=True):
-            _draw(ax, panel, rows, span_s)
+            _draw(ax, panel, rows, span_s, page)
         sampled_words = f"; shown are {sample.words}, --pictures all draws all" if sample.words else ""
-        axes[-1].set_xlabel(f"time since the start of iteration {runs[0].window.iteration} (s){sampled_words}")
-        figure.legend(handles=_legend(panels), loc="outside lower center", ncols=6)
+        since = "time (s)" if page.narrow else f"time since the start of iteration {runs[0].window.iteration} (s)"
+        axes[-1].set_xlabel(since + sampled_words)
+        figure.legend(handles=_legend(panels), loc="outside lower center", ncols=page.columns(6))
     return True
 
 
@@ -99,7 +100,9 @@ def _rows(hosts: Sequence[str], panels: Sequence[_Panel]) -> list[tuple[str, str
     return [(host, what) for host in hosts for what in ("compute", "sends") if what == "compute" or host in senders]
 
 
-def _draw(ax: Any, panel: _Panel, rows: Sequence[tuple[str, str]], span_s: tuple[float, float]) -> None:
+def _draw(
+    ax: Any, panel: _Panel, rows: Sequence[tuple[str, str]], span_s: tuple[float, float], page: style.Page
+) -> None:
     run, (first_s, last_s) = panel.run, span_s
     longest_s = last_s - first_s
     part = run.window
@@ -109,14 +112,14 @@ def _draw(ax: Any, panel: _Panel, rows: Sequence[tuple[str, str]], span_s: tuple
     for bar in bars:
         low, high = _span(bar.row, bar.lane, bar.of_lanes)
         corners.append([(bar.start_s, low), (bar.start_s, high), (bar.finish_s, high), (bar.finish_s, low)])
-        _label(ax, bar, (low + high) / 2, longest_s)
+        _label(ax, bar, (low + high) / 2, longest_s, page)
     ax.add_collection(
         PolyCollection(corners, facecolors=[bar.colour for bar in bars], edgecolors="white", linewidths=0.6)
     )
     for row, (_, what) in enumerate(rows):
         if row and what == "compute":
             ax.axhline(row - 0.5, color="#bbbbbb", linewidth=0.8)
-    _mark_faults(ax, run)
+    _mark_faults(ax, run, page)
     shown = [one for one in run.rows.iterations if one.iteration == part.iteration]
     for one in shown:
         colour = of_job.get(one.job, colours.BLACK)
@@ -143,7 +146,7 @@ def _job_colours(panel: _Panel) -> dict[str, str]:
     return colours.job_colours(jobs) if len(jobs) > 1 else {}
 
 
-def _mark_faults(ax: Any, run: ShownRun) -> None:
+def _mark_faults(ax: Any, run: ShownRun, page: style.Page) -> None:
     """A grey band for every planned fault that holds in the shown iteration, with its words above the rows."""
     part = run.window
     length_s = part.finish_s - part.start_s
@@ -153,7 +156,7 @@ def _mark_faults(ax: Any, run: ShownRun) -> None:
         if end_s <= begin_s:
             continue
         ax.axvspan(begin_s, end_s, color=colours.GREY, alpha=0.25, linewidth=0, zorder=0)
-        ax.text(begin_s, -0.5 - _WORDS_ROWS, fault.what, ha="left", va="top", fontsize=6.5, clip_on=True)
+        ax.text(begin_s, -0.5 - _WORDS_ROWS, fault.what, ha="left", va="top", fontsize=page.points(6.5), clip_on=True)
 
 
 def _span(row: int, lane: int, of_lanes: int) -> tuple[float, float]:
@@ -209,11 +212,13 @@ def _flow_bars(
     return bars
 
 
-def _label(ax: Any, bar: _Bar, y: float, longest_s: float) -> None:
+def _label(ax: Any, bar: _Bar, y: float, longest_s: float, page: style.Page) -> None:
     """The step's name on its bar, where there is room for it."""
-    width_points = (bar.finish_s - bar.start_s) / longest_s * style.WIDTH_IN * 0.85 * 72
-    size = min(7.5, 20.0 / bar.of_lanes)
-    if width_points < _POINTS_PER_LETTER * len(bar.text) * size / 7.5 or size < 4:
+    width_points = (bar.finish_s - bar.start_s) / longest_s * page.width_in * 0.85 * 72
+    size = min(7.5, 20.0 / bar.of_lanes) * page.font_pt / style.SCREEN.font_pt
+    if page.least_pt and bar.of_lanes == 1:
+        size = max(size, page.least_pt)
+    if width_points < _POINTS_PER_LETTER * len(bar.text) * size / 7.5 or size < max(4, page.least_pt):
         return
     ax.text(
         (bar.start_s + bar.finish_s) / 2, y, bar.text,

@@ -23,14 +23,14 @@ MOST_FLOWS_BY_NAME = 40
 """With more flows than this in an iteration, their tardiness is drawn as a distribution."""
 
 
-def draw_throughput(path: Path, runs: Sequence[ShownRun]) -> bool:
+def draw_throughput(path: Path, runs: Sequence[ShownRun], *, page: style.Page = style.SCREEN) -> bool:
     """Stacked payload throughput per traffic class, one panel per policy; False if there is nothing to draw."""
     panels = [(run.title, run.throughput) for run in runs if run.throughput is not None]
     if not panels:
         return False
     marks = sorted({dscp for _, arrived in panels for dscp in arrived.rate_Bps}, key=class_of_dscp)
     colours = dict(zip(marks, style.class_colours(len(marks)), strict=True))
-    with style.picture(path, 1.5 * len(panels) + 0.9) as figure:
+    with style.picture(path, page.inches(1.5 * len(panels) + 0.9), page=page) as figure:
         axes = figure.subplots(len(panels), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
         for ax, (title, arrived) in zip(axes, panels, strict=True):
             below = np.zeros_like(arrived.edges_s[1:])
@@ -45,14 +45,21 @@ def draw_throughput(path: Path, runs: Sequence[ShownRun]) -> bool:
             ax.set_ylabel("Mbit/s")
         axes[0].set_ylim(bottom=0)
         axes[-1].set_xlim(0, max(float(arrived.edges_s[-1]) for _, arrived in panels))
-        axes[-1].set_xlabel("time since the start of the iteration (s); payload that arrived at all hosts together")
+        since = "time since the start of the iteration (s)"
+        axes[-1].set_xlabel(since if page.narrow else f"{since}; payload that arrived at all hosts together")
         handles = [_patch(colours[d], f"class {class_of_dscp(d)} (DSCP {d})") for d in marks]
-        figure.legend(handles=handles, loc="outside lower center", ncols=4)
+        figure.legend(handles=handles, loc="outside lower center", ncols=page.columns(4))
     return True
 
 
 def draw_tardiness(
-    path: Path, runs: Sequence[ShownRun], jobs: Sequence[Job], *, whole: bool = True, vector: bool = True
+    path: Path,
+    runs: Sequence[ShownRun],
+    jobs: Sequence[Job],
+    *,
+    whole: bool = True,
+    vector: bool = True,
+    page: style.Page = style.SCREEN,
 ) -> bool:
     """Tardiness of the shown iteration's flows, by name or (many flows) as a distribution; False if there is none.
 
@@ -73,13 +80,15 @@ def draw_tardiness(
     ]
     several = len(jobs) > 1
     names = [f"{job}/{flow}" if several else flow for job, flow in order]
-    crowded = len(order) <= MOST_FLOWS_BY_NAME and sum(map(len, names)) > 80
-    with style.picture(path, 3.4 + (0.075 * max(map(len, names)) if crowded else 0), vector=vector) as figure:
+    by_name = len(order) <= MOST_FLOWS_BY_NAME / (3 if page.narrow else 1)
+    crowded = by_name and sum(map(len, names)) > 80 * page.width_in / style.WIDTH_IN
+    height_in = page.inches(3.4 + (0.075 * max(map(len, names)) if crowded else 0))
+    with style.picture(path, height_in, vector=vector, page=page) as figure:
         ax = figure.subplots()
         for i, (run, late) in enumerate(found):
             drawn = look_of[run.record.policy]
             look: dict[str, Any] = {"color": drawn.colour, "label": run.title}
-            if len(order) <= MOST_FLOWS_BY_NAME:
+            if by_name:
                 places = [n for n, key in enumerate(order) if key in late]
                 shift = (i - (len(found) - 1) / 2) * 0.12
                 marker = style.MARKERS[i % len(style.MARKERS)]
@@ -88,7 +97,7 @@ def draw_tardiness(
             else:
                 values, share = style.distribution(list(late.values()), whole=whole)
                 ax.step(values, share, where="post", linewidth=1.6, linestyle=drawn.line, **look)
-        if len(order) <= MOST_FLOWS_BY_NAME:
+        if by_name:
             ax.set_xticks(range(len(order)), names, rotation=90 if crowded else 0)
             ax.set_xlim(-0.5, len(order) - 0.5)
             ax.axhline(0, color=colours.GREY, linewidth=0.8)
@@ -98,12 +107,16 @@ def draw_tardiness(
             ax.set_xlabel(f"tardiness (s) of the {len(order)} flows of iteration {iteration}")
             ax.set_ylabel("share of flows")
             ax.set_ylim(0, 1)
-        ax.set_title("Finish of each flow less its ideal finish time")
-        figure.legend(loc="outside lower center", ncols=4)
+        ax.set_title(
+            "Finish less ideal finish time" if page.narrow else "Finish of each flow less its ideal finish time"
+        )
+        figure.legend(loc="outside lower center", ncols=page.columns(4))
     return True
 
 
-def draw_times(path: Path, summary: Summary, *, whole: bool = True, vector: bool = True) -> bool:
+def draw_times(
+    path: Path, summary: Summary, *, whole: bool = True, vector: bool = True, page: style.Page = style.SCREEN
+) -> bool:
     """Iteration time, exposed communication and tardiness per policy, with intervals and predictions.
 
     Unless the `whole` is to be drawn, the first `MOST_JOBS` jobs are, and the picture says so.
@@ -118,13 +131,14 @@ def draw_times(path: Path, summary: Summary, *, whole: bool = True, vector: bool
         ("tardiness_s", "tardiness (s)"),
     )
     policies = len({result.policy for result in summary.results})
-    with style.picture(path, (0.42 * policies + 0.75) * len(jobs) + 0.6, vector=vector) as figure:
+    height_in = page.inches((0.42 * policies + 0.75 + 0.3 * page.narrow) * len(jobs) + 0.6)
+    with style.picture(path, height_in, vector=vector, page=page) as figure:
         grid = figure.subplots(len(jobs), len(what), sharey="row", squeeze=False)
         for line, job in zip(grid, jobs, strict=True):
             results = [result for result in summary.results if result.job == job]
             for ax, (name, title) in zip(line, what, strict=True):
-                _times_panel(ax, results, name)
-                ax.set_xlabel(title)
+                _times_panel(ax, results, name, page)
+                ax.set_xlabel(title.replace(" ", "\n", 1) if page.narrow else title)
             line[0].set_yticks(range(len(results)), [result.policy for result in results])
             line[0].set_ylim(len(results) - 0.4, -0.6)
             line[0].set_title(job)
@@ -132,17 +146,17 @@ def draw_times(path: Path, summary: Summary, *, whole: bool = True, vector: bool
         if len(jobs) < len(named):
             line[0].annotate(
                 f"the first {len(jobs)} of {len(named)} jobs; --pictures all draws all", (0, 0), (0, -34),
-                xycoords="axes fraction", textcoords="offset points", fontsize=8,
+                xycoords="axes fraction", textcoords="offset points", fontsize=page.points(8),
             )  # fmt: skip
         words = "bars: simulated" if simulated else "bars: measured, median and 95 % interval over runs"
         handles = [_patch("none", words)]
         if not simulated:
             handles.append(_diamond())
-        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+        figure.legend(handles=handles, loc="outside lower center", ncols=1 if page.narrow else 2)
     return True
 
 
-def _times_panel(ax: Any, results: Sequence[PolicyResult], name: str) -> None:
+def _times_panel(ax: Any, results: Sequence[PolicyResult], name: str, page: style.Page) -> None:
     for y, result in enumerate(results):
         found = getattr(result, name)
         reach = 0.0
@@ -158,9 +172,16 @@ def _times_panel(ax: Any, results: Sequence[PolicyResult], name: str) -> None:
             reach = max(reach, predicted)
         if found is not None:
             ax.annotate(
-                style.seconds(found.median), (reach, y), (6, 0), textcoords="offset points", va="center", fontsize=8
+                style.seconds(found.median),
+                (reach, y),
+                (3 if page.narrow else 6, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=page.points(8),
             )
-    ax.margins(x=0.22)
+    ax.margins(x=0.7 if page.narrow else 0.22)  # room for the numbers
+    if page.narrow:
+        ax.locator_params(axis="x", nbins=2)
     ax.set_xlim(left=min(0.0, ax.get_xlim()[0] if ax.get_xlim()[0] < 0 else 0.0))
     ax.grid(visible=False, axis="y")
 

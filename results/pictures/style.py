@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -21,6 +22,43 @@ from results.colours import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, 
 
 WIDTH_IN = 9.0
 DPI = 150
+_FONT_PT = 9.0
+_LEAST_PT = 6.0
+"""Letters that are smaller are not read in print."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a picture is made for: how wide it is, how large its letters are, and how finely PNG is drawn."""
+
+    width_in: float
+    font_pt: float
+    dpi: int
+    least_pt: float = 0.0
+    text_as_shapes: bool = False
+    """In SVG, so that it looks the same wherever fonts are others."""
+
+    @property
+    def narrow(self) -> bool:
+        """Whether long words have to go into the next line."""
+        return self.width_in < WIDTH_IN / 2
+
+    def points(self, size_pt: float) -> float:
+        """The size of letters that are `size_pt` on a screen."""
+        return max(size_pt * self.font_pt / _FONT_PT, self.least_pt)
+
+    def inches(self, height_in: float) -> float:
+        """A height that is `height_in` on a screen, as letters need it here."""
+        return height_in * self.points(_FONT_PT) / _FONT_PT
+
+    def columns(self, wide: int) -> int:
+        """Columns of a legend that has so many on a screen."""
+        return max(1, round(wide * self.width_in / WIDTH_IN * _FONT_PT / self.font_pt)) if self.narrow else wide
+
+
+SCREEN = Page(WIDTH_IN, _FONT_PT, DPI)
+PAPER = Page(3.33, 7.0, 600, _LEAST_PT, text_as_shapes=True)
+"""One of two columns of a page, as of ACM's and IEEE's conferences."""
 
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY, YELLOW, BLACK)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -88,14 +126,23 @@ def class_colours(classes: int) -> list[tuple[float, float, float, float]]:
     return [mpl.colormaps["viridis"](0.92 * i / max(classes - 1, 1)) for i in range(classes)]
 
 
+def _of_page(page: Page) -> dict[str, object]:
+    """The settings that a page changes."""
+    sizes = {"font.size": 9, "axes.titlesize": 10, "legend.fontsize": 8}
+    found: dict[str, object] = {name: page.points(size) for name, size in sizes.items()}
+    return {**found, "svg.fonttype": "path" if page.text_as_shapes else "none"}
+
+
 @contextmanager
-def picture(path: Path, height_in: float, width_in: float = WIDTH_IN, *, vector: bool = True) -> Iterator[Figure]:
+def picture(
+    path: Path, height_in: float, width_in: float | None = None, *, vector: bool = True, page: Page = SCREEN
+) -> Iterator[Figure]:
     """A figure to draw on; saved as `path` (PNG), and beside it as SVG if it is a `vector` picture, when the block ends.
 
-    It is laid out once and then drawn once by each canvas; `savefig` would lay out and draw it all twice for each.
+    It is as wide as the `page` where no width is given. It is laid out once and then drawn once by each canvas; `savefig` would lay out and draw it all twice for each.
     """
-    with mpl.rc_context(dict(_SETTINGS)):
-        figure = Figure(figsize=(width_in, height_in), dpi=DPI)
+    with mpl.rc_context(dict(_SETTINGS) | _of_page(page)):
+        figure = Figure(figsize=(width_in or page.width_in, height_in), dpi=page.dpi)
         yield figure
         for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) if axis.get_scale() == "log"):
             axis.set_major_formatter(_Powers())

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
 
+from results.folder import analyse
 from results.pictures import style
+from tests.unit.synthetic_run import paper_job, paper_network, synthetic_run, write_experiment
 
 AWKWARD = ["$x^{$", "$\\frac{$", "a_b$c$", "50 % $", "\\"]
 
@@ -28,3 +32,39 @@ def test_logarithmic_axes_have_plain_labels(tmp_path):
     drawn = (tmp_path / "a.svg").read_text()
     assert all(label in drawn for label in (">10⁻³<", ">10⁵<", ">2×10⁰<"))
     assert "mathdefault" not in drawn
+
+
+def test_pictures_for_a_paper_are_as_wide_as_a_column_and_can_be_read(tmp_path, monkeypatch):
+    """Every letter has six points at least, and none lies outside of the picture."""
+    network = paper_network()
+    jobs = [paper_job(network, 2)]
+    names = ["fair", "coflow(grouping=group)", "echelonflow"]
+    runs = [synthetic_run(jobs, network, name, 0, index) for index, name in enumerate(names)]
+    root = write_experiment(tmp_path / "run", network, jobs, names, runs)
+    drawn, figure_of = [], style.Figure
+
+    def kept(*arguments, **options):
+        drawn.append(figure_of(*arguments, **options))
+        return drawn[-1]
+
+    monkeypatch.setattr(style, "Figure", kept)
+    analyse(root, figures="paper")
+    columns = [figure for figure in drawn if figure.get_figwidth() == style.PAPER.width_in]
+    assert len(columns) == len(drawn) / 2 >= 4
+    for figure in columns:
+        renderer = FigureCanvasAgg(figure).get_renderer()
+        texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+        assert texts
+        for text in texts:
+            if text.get_window_extent(renderer).width == 0 or (text.get_clip_on() and text.axes is not None):
+                continue  # a tick outside of the axis, or what may be cut on purpose
+            assert text.get_fontsize() >= 6, text
+            box = text.get_window_extent(renderer)
+            assert box.x0 >= -2, text
+            assert box.x1 <= figure.bbox.width + 2, text
+    for name in ("gantt", "times", "tardiness", "throughput"):
+        for suffix in (".png", ".svg"):
+            assert (root / "figures" / "paper" / f"{name}{suffix}").stat().st_size > 2000
+    assert "<text" not in (root / "figures" / "paper" / "gantt.svg").read_text()
+    analyse(root)
+    assert not list((root / "figures" / "paper").glob("*.png"))

@@ -57,6 +57,8 @@
       const all = maps.flat().map((cell) => cell[2]);
       const far = Math.max(0.01, ...all.map((v) => Math.abs(Math.log(v))));
       const range = ratio ? [Math.exp(-far), Math.exp(far)] : [Math.min(...all), Math.max(...all)];
+      // Both ramps are dark at their ends: of ratios at either, of values at the upper one.
+      const onDark = (value) => ratio ? Math.abs(Math.log(value)) > 0.62 * far : value > range[0] + 0.45 * (range[1] - range[0]);
       const holder = document.getElementById("explorer-maps");
       const wanted = shown.map((p) => `map-${p}`);
       [...holder.children].forEach((one) => {
@@ -75,19 +77,19 @@
         }
         put(id, Math.max(ys.length * 26, 60) + 112, {
           ...base(t, c.policies[p]),
-          grid: {left: two ? 110 : 20, right: 90, top: 28, bottom: 56},
+          grid: {left: two ? 122 : 20, right: 90, top: 28, bottom: 56},
           tooltip: {...base(t).tooltip, formatter: (q) => lines(c.policies[p],
             c.axes.length ? `${paths[chosen.x]}: ${xs[q.value[0]]}` : "", two ? `${paths[chosen.y]}: ${ys[q.value[1]]}` : "",
-            `${c.measures[chosen.measure].words}: ${number(q.value[2])}${ratio ? ` of that of ${c.basis}` : " s"}`, `over ${q.value[3]} conditions and jobs`)},
+            `${c.measures[chosen.measure].words}: ${number(q.value[2])}${ratio ? ` of that of ${c.basis}` : " s"}`, `over ${q.value[4]} conditions and jobs`)},
           xAxis: axis(t, {type: "category", data: xs, ...below(c.axes.length ? paths[chosen.x] : ""), splitLine: {show: false}, axisLabel: {hideOverlap: true}}),
-          yAxis: axis(t, {type: "category", data: ys, name: two ? paths[chosen.y] : "", nameLocation: "end", splitLine: {show: false},
-                          axisLabel: {interval: 0, width: 100, overflow: "truncate"}, axisLine: {show: two}, axisTick: {show: two}}),
+          yAxis: axis(t, {type: "category", data: ys, name: two ? paths[chosen.y] : "", nameLocation: "middle", nameGap: 96, splitLine: {show: false},
+                          axisLabel: {interval: 0, width: 86, overflow: "truncate"}, axisLine: {show: two}, axisTick: {show: two}}),
           visualMap: {type: "continuous", min: ratio ? Math.log(range[0]) : range[0], max: ratio ? Math.log(range[1]) : range[1], dimension: 3, right: 0, top: "middle",
                       itemHeight: 90, itemWidth: 12, calculable: false, textStyle: {color: t.ink, fontSize: 10}, text: [number(range[1], 3), number(range[0], 3)],
                       inRange: {color: ratio ? RATIOS : VALUES}},
-          series: [{type: "heatmap", data: maps[i].map(([x, y, value, count]) => [x, y, value, ratio ? Math.log(value) : value, count]),
+          series: [{type: "heatmap", data: maps[i].map(([x, y, value, count]) => ({value: [x, y, value, ratio ? Math.log(value) : value, count], label: {color: onDark(value) ? "#fff" : "#000"}})),
                     itemStyle: {borderColor: t.paper, borderWidth: 1},
-                    label: {show: xs.length <= 14, fontSize: 10, formatter: (q) => number(q.value[2], 3), color: "#000", textBorderColor: "#fff", textBorderWidth: 2}}],
+                    label: {show: xs.length <= 14, fontSize: 10, formatter: (q) => number(q.value[2], 3)}}],
         });
       });
       document.getElementById("explorer-words").textContent =
