@@ -48,16 +48,26 @@ _SERVER, _EMULATOR, _CONTROLLER = "server", "reading links", "controller"
 _SIGNS = {_EMULATOR: "echelon.running.emulator", _CONTROLLER: "controller.main"}
 
 
+_CPUCLOCK_SCHED = 2
+"""Of a process: what it and its threads have computed, to the nanosecond (include/linux/posix-timers.h of Linux)."""
+
+
 @dataclass
 class Spent:
-    """CPU time of the three processes, each time that an iteration begins: (moment, seconds by process)."""
+    """CPU time of the three processes, each time that an iteration begins: (moment, seconds by process).
+
+    Ticks of /proc are too coarse: the view computes for a millisecond at a time. Which processes there are is found out
+    once, as looking for them would cost more than what is measured.
+    """
 
     readings: list[tuple[float, dict[str, float]]] = field(default_factory=list)
+    processes: dict[str, list[int]] = field(default_factory=dict)
 
     def hear(self, progress: Progress) -> None:
         """Read the clocks where an iteration begins."""
         if isinstance(progress, IterationBegun):
-            self.readings.append((time.monotonic(), cpu_s()))
+            self.processes = self.processes or processes()
+            self.readings.append((time.monotonic(), cpu_s(self.processes)))
 
     def shares(self) -> dict[str, float]:
         """Processors' worth of time that each took between the first reading and the last (RunError without two)."""
@@ -121,21 +131,24 @@ def spent(root: Path, *, watched: bool) -> dict[str, float]:
     return clocks.shares()
 
 
-def cpu_s() -> dict[str, float]:
-    """CPU time so far of this process, the emulator and the controller."""
-    found = {_SERVER: _of(psutil.Process()), _EMULATOR: 0.0, _CONTROLLER: 0.0}
-    for child in psutil.Process(os.getpid()).children(recursive=True):
+def processes() -> dict[str, list[int]]:
+    """By kind: the one that measures and serves, those of the emulator, and those of the controller."""
+    found: dict[str, list[int]] = {_SERVER: [os.getpid()], _EMULATOR: [], _CONTROLLER: []}
+    for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
             command = " ".join(child.cmdline())
             for kind, sign in _SIGNS.items():
                 if sign in command:
-                    found[kind] += _of(child)
+                    found[kind].append(child.pid)
     return found
 
 
-def _of(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
+def cpu_s(of: dict[str, list[int]]) -> dict[str, float]:
+    """What each kind of process has computed so far, in seconds of a processor (RunError where one has died)."""
+    try:
+        return {kind: sum(time.clock_gettime(~pid << 3 | _CPUCLOCK_SCHED) for pid in pids) for kind, pids in of.items()}
+    except OSError as error:
+        raise RunError(f"a process that is measured has died: {error.strerror}") from error
 
 
 def of_decisions_ms(root: Path) -> list[float]:

@@ -43,9 +43,9 @@ class Answer:
 
 
 class Answers:
-    """Answers of one live view. `seen` is called when a browser has been told a state, with whether that was the end."""
+    """Answers of one live view. `seen` is called when a browser has asked for the state."""
 
-    def __init__(self, watched: Watched, controller: ControllerSide, seen: Callable[[bool], None]) -> None:
+    def __init__(self, watched: Watched, controller: ControllerSide, seen: Callable[[], None]) -> None:
         self._watched = watched
         self._controller = controller
         self._seen = seen
@@ -71,9 +71,8 @@ class Answers:
     def _state(self) -> Answer:
         ended = self._watched.ended
         live, silence = (None, "") if ended else self._controller.live()
-        state = self._watched.state(live, silence)
-        self._seen(bool(state.ended))
-        return _json(state)
+        self._seen()
+        return _json(self._watched.state(live, silence))
 
     def _metrics(self) -> Answer:
         try:

@@ -22,10 +22,9 @@ from echelonflow.records.tokens_file import new_token
 
 ANY_PORT = 0
 LOOKING_S = 3.0
-"""A browser that has asked within this time is looking, and is told of the end."""
-TELL_LIMIT_S = 3.0
-"""For a browser to be told of the end; whoever pressed Ctrl-C waits so long at most."""
-LOOK_S = 0.05
+"""A browser that has asked within this time is looking."""
+TELL_S = 2.0
+"""For pages to hear of the end, each of which asks once a second; whoever pressed Ctrl-C waits so long, if anybody looks."""
 STOP_S = 0.1
 """How often the server looks whether it is to stop."""
 BACKLOG = 32
@@ -60,15 +59,14 @@ class Watching:
 class LiveView:
     """Serves while it is entered, at `url`; `port` 0 is any that is free. Without a `token` it makes one.
 
-    A browser that looks is given `tell_s` to hear of the end. Raises RunError where the port cannot be had.
+    Browsers that look are given `tell_s` to hear of the end. Raises RunError where the port cannot be had.
     """
 
-    def __init__(self, port: int = ANY_PORT, token: str | None = None, tell_s: float = TELL_LIMIT_S) -> None:
+    def __init__(self, port: int = ANY_PORT, token: str | None = None, tell_s: float = TELL_S) -> None:
         self._tell_s = tell_s
         self._token = token or new_token()
         self._watched = Watched()
         self._looked_s = -LOOKING_S
-        self._told_end = False
         self._listening = _listening(port)
         self.port: int = self._listening.getsockname()[1]
         answers = Answers(self._watched, ControllerSide(self._rest_socket), self._seen)
@@ -86,14 +84,12 @@ class LiveView:
         folder = self._watched.folder
         return None if folder is None else folder.rest_socket
 
-    def _seen(self, ended: bool) -> None:
+    def _seen(self) -> None:
         self._looked_s = time.monotonic()
-        self._told_end = ended
 
     @contextlib.contextmanager
     def watching(self, experiment: Experiment, root: Path, report: Report) -> Iterator[Watching]:
         """Show `experiment`, which runs in the folder `root`, until the block ends; its progress goes on to `report`."""
-        self._told_end = False
         self._watched.begin(experiment, root)
         watching = Watching(self._watched, report)
         try:
@@ -111,18 +107,12 @@ class LiveView:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         try:
-            if self._watched.ended:
-                self._tell_end()
+            if self._watched.ended and time.monotonic() < self._looked_s + LOOKING_S:
+                time.sleep(self._tell_s)
         finally:
             self._server.shutdown()
             self._server.server_close()
             self._thread.join()
-
-    def _tell_end(self) -> None:
-        """Wait until a browser that looks has been told of the end."""
-        until_s = time.monotonic() + self._tell_s
-        while not self._told_end and time.monotonic() < min(until_s, self._looked_s + LOOKING_S):
-            time.sleep(LOOK_S)
 
 
 def _listening(port: int) -> socket.socket:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -39,7 +40,7 @@ def test_what_is_added_is_what_runs_with_it_take_more():
 def test_time_is_counted_from_the_first_iteration_to_the_last(monkeypatch):
     moments, spent = iter([10.0, 12.0, 14.0]), iter([kinds(1.0, 2.0, 3.0), kinds(1.5, 2.0, 3.0), kinds(1.5, 2.2, 3.4)])
     monkeypatch.setattr(live_view, "time", SimpleNamespace(monotonic=lambda: next(moments)))
-    monkeypatch.setattr(live_view, "cpu_s", lambda: next(spent))
+    monkeypatch.setattr(live_view, "cpu_s", lambda _: next(spent))
     clocks = live_view.Spent()
     for progress in (Predicting(), IterationBegun(0), IterationBegun(1), IterationBegun(2)):
         clocks.hear(progress)
@@ -53,17 +54,20 @@ def test_processes_are_told_apart_by_their_command_lines():
     argv = [sys.executable, "-c", busy, "-m", "controller.main"]
     with started(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        found = live_view.cpu_s()
-    assert found["controller"] >= 0.04
+        known = live_view.processes()
+        found = live_view.cpu_s(known)
+        assert known == {"server": [os.getpid()], "reading links": [], "controller": [process.pid]}
+    assert found["controller"] >= 0.05
     assert found["reading links"] == 0
-    assert found["server"] > 0
-    assert os.getpid() != process.pid
+    assert found["server"] == pytest.approx(time.process_time(), abs=0.1)
+    with pytest.raises(RunError, match="has died"):
+        live_view.cpu_s(known)
 
 
 def test_the_browser_asks_as_the_page_does_and_ends_with_the_view():
     with LiveView(tell_s=0.0) as view:
         looked = []
-        view._server.answers._seen = looked.append
+        view._server.answers._seen = lambda: looked.append(1)
         with started(module_argv("echelon.benchmarks._live_view_browser", view.url)) as browser:
             wait_until(lambda: looked, what="a request for the state", process=browser)
             view._server.shutdown()
