@@ -12,7 +12,7 @@ from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.scheduling import folding, weighting
 from echelonflow.scheduling.fill import max_min, max_min_in_order, stages_of
-from echelonflow.scheduling.folding import UNDECIDED
+from echelonflow.scheduling.folding import UNDECIDED, Fold
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.wire.classes import DATA_CLASSES
 
@@ -75,7 +75,7 @@ class Realism:
         """Whether the classes of a policy with this enforcer share links by weights, and none goes before another."""
         return self._enforcer(policy_enforcer) == "weighted"
 
-    def fold_for(self, policy_enforcer: str) -> folding.Fold:
+    def fold_for(self, policy_enforcer: str) -> Fold:
         """How a policy with this enforcer has its flows put into classes, where it has."""
         return weighting.fold if self.is_weighted(policy_enforcer) else folding.load(self.folding)
 
