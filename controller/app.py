@@ -39,10 +39,12 @@ from controller.instructions import (
 from controller.planner_process import PlannerError, PlannerProcess
 from controller.run_logs import RunLogs
 from controller.stranger_log import log as strangers
+from controller.weigher import Weigher, Weighing
 from echelonflow.errors import EchelonError, InputError
 from echelonflow.records import events
 from echelonflow.scheduling import policies
 from echelonflow.scheduling.policies import Policy
+from echelonflow.tc_batch import TcBatch
 from echelonflow.wire.messages import Begin, Message, decode, shortened
 
 log = logging.getLogger("controller")
@@ -67,6 +69,8 @@ class Shell:
     confirm_rules: bool = False
     planner: PlannerProcess | None = None
     """Who looks ahead, in the background; None: nobody."""
+    start_tc: Callable[[], TcBatch] = TcBatch
+    """Starts what changes weights of the switches' queues."""
     clients: Clients = field(init=False)
     _switches: dict[str, SwitchHandle] = field(default_factory=dict)
     _barriers: dict[tuple[int, int], str] = field(default_factory=dict)
@@ -78,12 +82,14 @@ class Shell:
     _to_plan: AskPlanner | PreparePlanner | None = None
     """What the planner was told last, until it has done it."""
     _planning: bool = False
+    _weigher: Weigher = field(init=False)
     _alarm: Any = None
     _spare: Any = None
     """What will use spare time."""
 
     def __post_init__(self) -> None:
         self.clients = Clients(self.framework, self.gate, self)
+        self._weigher = Weigher(self.framework, self._weighing_failed, self.start_tc)
 
     # What a `SwitchListener` of the framework is told.
 
@@ -260,6 +266,8 @@ class Shell:
                 self._ask_planner(instruction)
             elif isinstance(instruction, ClosePolicy):
                 instruction.policy.close()
+            elif isinstance(instruction, Weighing):
+                self._weigh(instruction)
             elif isinstance(instruction, InstallRules):
                 self._install(instruction)
             elif isinstance(instruction, ResetSwitch):
@@ -279,6 +287,20 @@ class Shell:
             return
         note = self._logs.given(rules.switch, len(rules.add) + len(rules.remove), time.monotonic())
         self._given[switch.datapath_id, switch.install_confirmed(rules.add, rules.remove)] = note
+
+    def _weigh(self, instruction: Weighing) -> None:
+        written = None if self._logs is None else self._logs.weighed(time.monotonic())
+
+        def note(classes: int) -> None:
+            if written is not None:
+                with self._fail_without_logs():
+                    written(classes, time.monotonic())
+
+        self._weigher.enact(instruction, note)
+
+    def _weighing_failed(self, reason: str) -> None:
+        log.error("%s", reason)
+        self.handle(events.WeighingFailed(shortened(reason)))
 
     def _schedule(self) -> None:
         """Have a decision made: in the next round if one is due, or when it will be."""

@@ -49,7 +49,8 @@ from controller.metrics import Counters
 from controller.peers import Peers
 from controller.planning import Planning
 from controller.run import OfFlows, Run
-from controller.session import Session, check_enforcer
+from controller.session import Session, check_enforcer, is_weighted
+from controller.weight_book import WeightBook
 from echelonflow.errors import InputError, RunError
 from echelonflow.records import events
 from echelonflow.scheduling import policies
@@ -65,6 +66,7 @@ from echelonflow.wire.messages import (
     Hello,
     HostDown,
     Message,
+    Queues,
     Ready,
     Start,
     shortened,
@@ -141,7 +143,7 @@ class Coordinator:
                 return self._swap(text, enforcer, loaded)
             case events.StandingOrdered(text):
                 return self._keep_standing(loaded or self._load_policy(text), now_s)
-            case events.ControllerFailed(reason):
+            case events.ControllerFailed(reason) | events.WeighingFailed(reason):
                 return self._fail(reason)
             case _:
                 return self._of_switch(event, now_s)
@@ -241,10 +243,11 @@ class Coordinator:
 
     def _go_on(self, clients: Iterable[int]) -> list[Instruction]:
         """Where the run is one that goes on, tell clients so: they wait for it."""
-        run = self._run
+        run, clients = self._run, list(clients)
         if run is None or not run.session.resumed or run.session.zero_s is None:
             return []
-        return [SendTo(client, Start(run.session.zero_s)) for client in clients]
+        starts = [SendTo(client, Start(run.session.zero_s)) for client in clients]
+        return [*run.books.weights.greet(clients), *starts]
 
     def _of_client(self, message: OfFlows | Ready | Done, client: int, now_s: float) -> list[Instruction]:
         run, host = self._run, self._peers.host_of(client)
@@ -265,6 +268,8 @@ class Coordinator:
 
     def _begin(self, begin: Begin, client: int, now_s: float, loaded: Policy | None) -> list[Instruction]:
         check_enforcer(begin.enforcer)
+        if is_weighted(begin.enforcer):
+            self._weights(begin.queues).check()
         if begin.agents < 0:
             raise InputError(f"Begin expects {begin.agents} agents")
         if begin.zero_s is not None and not 0 <= begin.zero_s <= now_s + START_DELAY_S:
@@ -277,8 +282,8 @@ class Coordinator:
         session = Session(
             begin.run, begin.agents, policy, begin.enforcer, zero_s=begin.zero_s, decisions=begin.decisions
         )
-        self._run = self._new_run(session)
-        begun = [OpenLog(begin.decisions_path, preamble), *_prepared(policy)]
+        run = self._run = self._new_run(session, begin.queues)
+        begun = [OpenLog(begin.decisions_path, preamble), *_prepared(policy), *self._weigh_as_asked(run)]
         if session.awaits_planner:
             return [*dropped, *begun]
         goes_on = self._go_on(self._peers.on_hosts())
@@ -292,10 +297,16 @@ class Coordinator:
         run.session.note_planner()
         return [*self._tell("begun", run.session.name), *self._start_if_ready(now_s)]
 
-    def _new_run(self, session: Session) -> Run:
+    def _new_run(self, session: Session, queues: Queues | None = None) -> Run:
         peers, from_the_start = self._peers, not session.resumed and not session.standing
         books = FlowBooks(
-            self.fabric, peers.connected, self._clock, self._number, peers.on_hosts, from_the_start=from_the_start
+            self.fabric,
+            peers.connected,
+            self._clock,
+            self._number,
+            peers.on_hosts,
+            from_the_start=from_the_start,
+            queues=queues,
         )
         return Run(session, books, DecisionCycle(books, self._clock, self._number), Planning(books, self._number))
 
@@ -310,8 +321,9 @@ class Coordinator:
         if run is None or not run.session.may_start or not self._peers.switches_complete:
             return []
         zero_s = now_s + START_DELAY_S
-        starts = [SendTo(client, Start(zero_s)) for client in run.session.start(zero_s)]
-        return [*starts, *self._tell("ready", repr(zero_s))]
+        clients = run.session.start(zero_s)
+        starts = [SendTo(client, Start(zero_s)) for client in clients]
+        return [*run.books.weights.greet(clients), *starts, *self._tell("ready", repr(zero_s))]
 
     def _host_down(self, message: HostDown) -> list[Instruction]:
         """A host dies as planned: it is not lost, and what its jobs have in flight is nobody's any more."""
@@ -334,6 +346,8 @@ class Coordinator:
         return [ResetSwitch(name, tuple(self.fabric.base_rules(name))) for name in sorted(self._peers.connected)]
 
     def _keep_standing(self, policy: Policy, now_s: float) -> list[Instruction]:
+        if is_weighted(policy.enforcer):
+            self._weights(None).check()
         self._standing = policy
         self._stand()
         return self._start_if_ready(now_s)
@@ -347,7 +361,13 @@ class Coordinator:
         run, self._run = self._run, None
         if run is None:
             return []
-        return [*self._removable(run.books.rules.take_back_all()), CloseLog(), *self._close(run.session.policies)]
+        weighed = run.books.weights.end()
+        return [
+            *weighed,
+            *self._removable(run.books.rules.take_back_all()),
+            CloseLog(),
+            *self._close(run.session.policies),
+        ]
 
     def _close(self, used: Iterable[Policy]) -> list[Instruction]:
         """Only those with a process of their own hold anything; that of the standing run is used again."""
@@ -418,6 +438,7 @@ class Coordinator:
         self.counters.fallbacks += 1
         return [
             *taken_back,
+            *self._weigh_as_asked(run),
             *self._close([given_up]),
             *self._tell("policy", f"fell back to {session.policy.name}: {reason}"),
         ]
@@ -433,11 +454,24 @@ class Coordinator:
         """Follow another policy from now on, flows in flight included, by its own enforcer unless one is named."""
         run = self._swappable()
         policy = loaded or self._load_policy(text)
+        check_enforcer(enforcer or policy.enforcer)
+        if is_weighted(enforcer or policy.enforcer):
+            run.books.weights.check()
         unused = run.session.swap(policy, enforcer or policy.enforcer)
         taken_back = run.decisions.ask_again("policy")
         self.counters.swaps += 1
         said = self._tell("policy", f"swapped to {policy.name}")
-        return [*taken_back, *self._close(unused), *_prepared(policy), *said]
+        return [*taken_back, *self._weigh_as_asked(run), *self._close(unused), *_prepared(policy), *said]
+
+    def _weigh_as_asked(self, run: Run) -> list[Instruction]:
+        """Have classes share by weights where the enforcer in force wants it, and be served in order where it does not."""
+        weights, clients = run.books.weights, self._peers.on_hosts()
+        if is_weighted(run.session.enforcer) == weights.active:
+            return []
+        return weights.end(clients) if weights.active else [*weights.begin(), *weights.greet(clients)]
+
+    def _weights(self, queues: Queues | None) -> WeightBook:
+        return WeightBook(self.network, queues, self._peers.on_hosts)
 
     def _swappable(self) -> Run:
         if self._run is None or self._run.session.failed:

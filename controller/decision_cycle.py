@@ -21,13 +21,16 @@ from controller.hand_overs import hand_over
 from controller.in_flight import FlowInFlight, unless_it_waits
 from controller.instructions import Ahead, AskPolicy, InstallRules, Instruction, LogDecision, Question, SendTo
 from controller.last_decisions import LastDecisions
+from controller.weight_book import Weights
 from echelonflow.model.arrays import Floats
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.run_record import DecisionRecord
 from echelonflow.scheduling.allocation import Allocation
+from echelonflow.scheduling.folding import UNDECIDED
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.scheduling.state import Estimate
+from echelonflow.wire.classes import class_of_dscp
 from echelonflow.wire.messages import Decide, HoldBack, JobSlots, Setting
 
 SHORTEST_VALIDITY_S = 1e-3
@@ -110,14 +113,15 @@ class DecisionCycle:
         return list(_messages(self._ahead.take_all_back()))
 
     def answer(self, question: Question, allocation: Allocation, enforcer: str) -> list[Instruction]:
-        """Put an answer in force, and say what it changes, and only that: rules first, then the agents, then the log."""
+        """Put an answer in force, and say what it changes, and only that: weights and rules first, then the agents, then the log."""
         policy_ms = self._since_ms(question.asked_s)
         self._expires_s = max(allocation.valid_until_s, question.time_s + SHORTEST_VALIDITY_S)
         self._ahead.note_decision()
         settings, corrected = self._enforce(question, allocation, enforcer)
-        instructions: list[Instruction] = [*self._rule_changes(question.keys), *_messages(settings)]
+        weigh, weights = self._weigh(question)
+        instructions = [*weigh, *self._rule_changes(question.keys), *_messages(settings)]
         record = self._record(question, policy_ms)
-        record = dataclasses.replace(record, changed=_changed(settings), corrected=corrected)
+        record = dataclasses.replace(record, changed=_changed(settings), corrected=corrected, weights=weights)
         self.last.note(question, allocation, record)
         return [*instructions, LogDecision(record)]
 
@@ -255,6 +259,18 @@ class DecisionCycle:
                 setting = Setting(job, name, iteration, treatment.dscp, treatment.rate_Bps, question.number)
                 settings.append((flow.client, setting))
         return settings, tuple(corrected)
+
+    def _weigh(self, question: Question) -> tuple[list[Instruction], Weights]:
+        """The weights that follow from what is in force for flows now, and that differ; nothing where there are none."""
+        if not self._books.weights.active:
+            return [], ()
+        flows = [self._books.flows.get(key) for key in question.keys]
+        classes = [
+            UNDECIDED if flow is None or flow.treatment is None else class_of_dscp(flow.treatment.dscp)
+            for flow in flows
+        ]
+        rates_Bps = np.array([0.0 if flow is None else flow.rate_Bps for flow in flows], np.float64)
+        return self._books.weights.change(question.snapshot, np.array(classes, np.int64), rates_Bps)
 
     def _rule_changes(self, keys: Sequence[FlowKey]) -> list[InstallRules]:
         """Rules whose mark changes. A connection carries its iterations in turn: the first one's mark counts."""

@@ -3,8 +3,9 @@
 `priority` uses the order: it is folded into classes (`echelonflow.scheduling.folding`), and no flow is paced. By default
 flows that are in each other's way get classes in their order. Where classes run out, the last of those for which the allocation
 has nothing wait at their senders. `rate` uses the rates alone: all flows share the first data class and are paced by
-their senders. Options stand in brackets: `priority(classes=3, folding=top)`. Adding an enforcer is adding a function and
-its name in `ENFORCERS`.
+their senders. `weighted` uses the rates, too, but paces nobody: flows of like rates share a class, and on each link classes have
+weights that follow what is allocated (`echelonflow.scheduling.weighting`; `controller.weight_book` has the weights).
+Options stand in brackets: `priority(classes=3, folding=top)`. Adding an enforcer is adding a function and its name in `ENFORCERS`.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats
 from echelonflow.options import bind_text
 from echelonflow.scheduling import folding as foldings
+from echelonflow.scheduling import weighting
 from echelonflow.scheduling.allocation import FEASIBILITY_TOLERANCE, Allocation
 from echelonflow.scheduling.folding import UNDECIDED
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.spelling import shown, unknown
 from echelonflow.wire.classes import CLASSES, DATA_CLASSES, class_of_dscp, dscp_of_class
 
+WEIGHTED = "weighted"
 EXAMPLE = "priority(classes=3,folding=top)"
 _GIVEN = ("snapshot", "allocation", "in_force")
 SAME_RATE = 0.005
@@ -87,6 +90,15 @@ def rate(snapshot: Snapshot, allocation: Allocation, in_force: InForce) -> list[
     return [Treatment(dscp, value) for value in _settled(snapshot, wanted, now).tolist()]
 
 
+def weighted(
+    snapshot: Snapshot, allocation: Allocation, in_force: InForce, *, classes: int = len(DATA_CLASSES)
+) -> list[Treatment | None]:
+    """Flows of like rates in one of the first `classes` data classes; none is paced, and none waits."""
+    now = np.array([UNDECIDED if old is None else class_of_dscp(old.dscp) for old in in_force], np.int64)
+    chosen, _ = weighting.fold(snapshot, allocation, now, DATA_CLASSES[:classes])
+    return [_BY_CLASS[at, False] for at in chosen.tolist()]
+
+
 def _without_crumbs(snapshot: Snapshot, rates: Floats) -> Floats:
     """Pause flows that were left a crumb, unless no flow on their links has more (somebody must move)."""
     if not snapshot.flows:
@@ -116,7 +128,7 @@ def _settled(snapshot: Snapshot, wanted: Floats, now: Floats) -> Floats:
 
 
 ENFORCERS: MappingProxyType[str, Callable[..., Sequence[Treatment | None]]] = MappingProxyType(
-    {"priority": priority, "rate": rate}
+    {"priority": priority, "rate": rate, WEIGHTED: weighted}
 )
 
 
@@ -149,6 +161,6 @@ def name_of(text: str) -> str:
 
 def folded_by(text: str) -> tuple[int, str]:
     """Into how many classes an enforcer folds an order, and how; all there are by default for one that does not fold."""
-    _, options = plugins.parse_call(text, EXAMPLE)
-    given = bind_text(priority, options, given=_GIVEN) if name_of(text) == "priority" else {}
+    name, options = plugins.parse_call(text, EXAMPLE)
+    given = bind_text(ENFORCERS[name], options, given=_GIVEN) if name in ENFORCERS else {}
     return given.get("classes", len(DATA_CLASSES)), given.get("folding", foldings.DEFAULT)

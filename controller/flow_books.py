@@ -18,6 +18,7 @@ from controller.instructions import InstallRules, Instruction, SendTo
 from controller.job_books import JobBooks
 from controller.rule_book import RuleBook
 from controller.told_again import ToldAgain
+from controller.weight_book import WeightBook
 from echelonflow.errors import InputError
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.scheduling.flow_windows import FlowWindows
@@ -31,6 +32,7 @@ from echelonflow.wire.messages import (
     FinishAgain,
     JobGraph,
     Progress,
+    Queues,
     Release,
     ReleaseAgain,
     Setting,
@@ -49,7 +51,8 @@ class FlowBooks:
 
     `connected` are the names of the switches that are connected now: it changes as they come and go. `clock` (seconds)
     measures how long decisions take, `number` gives each question a number of its own, `senders` the clients on a host.
-    What comes next is decided ahead at once where flows are known `from_the_start`.
+    What comes next is decided ahead at once where flows are known `from_the_start`. `queues` says what queues are made for, if
+    their weights may be changed.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class FlowBooks:
         senders: Callable[[str], Sequence[int]],
         *,
         from_the_start: bool = True,
+        queues: Queues | None = None,
     ) -> None:
         self._clock = clock
         self._declarations = Declarations()
@@ -71,6 +75,7 @@ class FlowBooks:
         """Of each flow the last iteration that finished: one number, however long the run stands."""
         self.rules = RuleBook(fabric, connected, self.state.declaration)
         self.ahead = AheadBooks(self.state, senders, number, clock, from_the_start=from_the_start)
+        self.weights = WeightBook(fabric.network, queues, senders)
         self.windows = FlowWindows()
         """Where jobs are that told their graphs."""
         self.jobs = JobBooks()

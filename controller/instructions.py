@@ -13,7 +13,8 @@ from echelonflow.records.run_record import DecisionRecord
 from echelonflow.scheduling.planning import AskPlan, KnowJob
 from echelonflow.scheduling.policies import Policy
 from echelonflow.scheduling.snapshot import Snapshot
-from echelonflow.wire.messages import Message
+from echelonflow.wire.egress import Egress
+from echelonflow.wire.messages import ClassShare, Message
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +93,28 @@ class InstallRules:
 
 
 @dataclass(frozen=True, slots=True)
+class BeginWeighing:
+    """Have the data classes of these egresses, by name of the link, share it by weights, equal ones at first.
+
+    If that fails, or anything after it, `WeighingFailed` follows.
+    """
+
+    egress: tuple[tuple[str, Egress], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeWeights:
+    """Give classes other weights, by name of the link; those that are not named keep theirs."""
+
+    shares: tuple[tuple[str, tuple[ClassShare, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndWeighing:
+    """Have all classes served in strict order again."""
+
+
+@dataclass(frozen=True, slots=True)
 class OpenLog:
     """Start a run's decision log at `path`, and its log of events beside it.
 
@@ -137,6 +160,9 @@ Instruction = (
     | InstallRules
     | AskPolicy
     | ClosePolicy
+    | BeginWeighing
+    | ChangeWeights
+    | EndWeighing
     | OpenLog
     | LogDecision
     | CloseLog

@@ -212,6 +212,11 @@ class Session:
         )
 
 
+def is_weighted(enforcer: str) -> bool:
+    """Whether this enforcer has classes share by weights."""
+    return enforcers.name_of(enforcer) == enforcers.WEIGHTED
+
+
 def check_enforcer(name: str) -> None:
     """Raise InputError for an enforcer that there is not."""
     enforcers.load(name)

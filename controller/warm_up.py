@@ -13,7 +13,10 @@ from echelonflow.model.network import Network
 from echelonflow.records.events import ClientSaid, RoundOver, SwitchReady
 from echelonflow.scheduling import kernels, policies
 from echelonflow.wire.declare import DATA_PORT, FIRST_SOURCE_PORT
-from echelonflow.wire.messages import Begin, Declare, FlowDeclaration, Hello, Message, Ready, Release, encode
+from echelonflow.wire.messages import Begin, Declare, FlowDeclaration, Hello, Message, Queues, Ready, Release, encode
+
+QUEUES = Queues(1, 0.0)
+"""Of what size queues are makes no difference here."""
 
 
 def warm_up(network: Network) -> None:
@@ -31,7 +34,10 @@ def warm_up(network: Network) -> None:
     )
     for policy, enforcer in itertools.product(policies.deciding_alone(), ENFORCERS):
         coordinator = Coordinator(KnownFabric(network))
-        messages: list[tuple[int, Message]] = [(0, Hello("runner", "")), (0, Begin("", policy, enforcer, 0, ""))]
+        messages: list[tuple[int, Message]] = [
+            (0, Hello("runner", "")),
+            (0, Begin("", policy, enforcer, 0, "", queues=QUEUES)),
+        ]
         messages += [(client, Hello("agent", host)) for client, host in enumerate(sources, start=1)]
         messages += [(1, Declare("job", "group", "kind", 1.0, flows)), (1, Ready())]
         for switch in network.switches:

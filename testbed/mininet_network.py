@@ -18,6 +18,7 @@ from echelonflow.model.network import Link, Network
 from echelonflow.model.units import TCP_IP_HEADER_BYTES
 from echelonflow.records.outcome import Classes
 from echelonflow.wire.classes import CLASSES
+from echelonflow.wire.messages import Queues
 from testbed import queues, socket_buffers, world
 from testbed.openvswitch import PrivateOpenVSwitch
 from testbed.processes import end_within
@@ -123,6 +124,15 @@ class EmulatedNetwork:
         for shell in shells:
             found.update(queues.parse_counters(world.finish(shell, "reading class counters")))
         return found
+
+    @property
+    def queue_sizes(self) -> Queues:
+        """What the queues of every egress are made for, as those have to know that change weights."""
+        return Queues(self.segment_bytes, self.burst_s)
+
+    def restore_order(self) -> None:
+        """Have all classes served in strict order again, whatever weights they were given."""
+        self.set_burst(self.burst_s)
 
     def set_burst(self, burst_s: float) -> None:
         """Let every link pass up to `burst_s` of its rate at once after an idle spell, from now on."""

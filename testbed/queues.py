@@ -2,7 +2,7 @@
 
 Class c of `echelonflow.wire.classes` is HTB class 1:<10 + c> at prio c. All may borrow up to the link's rate, so
 that a class is served only while no higher one has a packet. HTB serves every class's own `rate` before
-prio counts, hence the leak: one segment at most passes ahead of higher classes, and the next one a minute later.
+prio counts, hence the leak (`echelonflow.wire.egress`): one segment at most passes ahead of higher classes, and the next one a minute later.
 Packets are told apart by the class selector bits of their DSCP; what is not IPv4 (ARP) goes to class 0.
 
 The flows of a data class take turns, byte for byte (deficit round robin). There are `FLOW_QUEUES` FIFOs, told apart by
@@ -21,13 +21,8 @@ from echelonflow.model import tcp
 from echelonflow.model.units import ETHERNET_HEADER_BYTES
 from echelonflow.records.outcome import ClassCounters, Classes
 from echelonflow.wire.classes import CLASSES, CONTROL_CLASS, FLOW_QUEUES, dscp_of_class
+from echelonflow.wire.egress import FIRST_CLASS, Egress
 
-LEAK = "rate 8bit burst 1"
-"""What a class gets before its priority counts: as little as HTB knows. The kernel lets it owe a minute of that at most.
-
-At 0.05 % of the link a segment passed every three seconds, and one at once in each class that had been idle. A flow that
-is moved down has packets in several classes. So they overtook one another, and TCP took that for loss.
-"""
 QUEUE_S = 0.015
 BURST_S = 0.002
 """Of the link, before anything is known of the machine (`testbed.timers` chooses, calibration sets)."""
@@ -40,7 +35,6 @@ LONGEST_SEGMENT_S = 0.004
 SEGMENTS_PER_S = 10_000
 """What a network's switches are asked for at most, all links full: two cores pass some 20,000 to 50,000."""
 
-_FIRST_CLASS = 10
 _UNLIMITED_BPS = 100_000_000_000
 _CLASS = re.compile(
     r"^class htb 1:([0-9a-f]+) parent 1:1 .*?\n Sent (\d+) bytes (\d+) pkts? \(dropped (\d+)", re.MULTILINE
@@ -100,11 +94,11 @@ def tree_lines(
     limit = queue_bytes(rate_bps, mtu_bytes, segment_bytes, queue_s, send_buffer_bytes)
     quantum = max(frame_bytes(mtu_bytes), segment_bytes)
     lines = [
-        f"qdisc add dev {interface} root handle 1: htb default {_FIRST_CLASS + CONTROL_CLASS:x}",
-        *_class_lines("add", interface, rate_bps, mtu_bytes, segment_bytes, burst_s),
+        f"qdisc add dev {interface} root handle 1: htb default {FIRST_CLASS + CONTROL_CLASS:x}",
+        *Egress(interface, rate_bps, frame_bytes(mtu_bytes), segment_bytes, burst_s).in_order("add"),
     ]
     for c in range(CLASSES):
-        minor = f"{_FIRST_CLASS + c:x}"
+        minor = f"{FIRST_CLASS + c:x}"
         match = f"match ip dsfield {dscp_of_class(c) << 2:#04x} 0xe0"
         lines.append(f"filter add dev {interface} parent 1: protocol ip prio 1 u32 {match} flowid 1:{minor}")
         if c == CONTROL_CLASS:
@@ -115,23 +109,8 @@ def tree_lines(
 
 
 def burst_lines(interface: str, rate_bps: float, mtu_bytes: int, segment_bytes: int, burst_s: float) -> list[str]:
-    """Lines for `tc -batch` that give the tree on `interface`, whatever it carries now, bursts of `burst_s`."""
-    return _class_lines("change", interface, rate_bps, mtu_bytes, segment_bytes, burst_s)
-
-
-def _class_lines(
-    verb: str, interface: str, rate_bps: float, mtu_bytes: int, segment_bytes: int, burst_s: float
-) -> list[str]:
-    """Lines that add or change the link's class and the traffic classes below it."""
-    rate, frame = round(rate_bps), frame_bytes(mtu_bytes)
-    burst = math.ceil(max(rate / 8 * burst_s, 2 * frame))
-    link = f"rate {rate}bit ceil {rate}bit burst {burst} cburst {burst}"
-    lines = [f"class {verb} dev {interface} parent 1: classid 1:1 htb {link}"]
-    for c in range(CLASSES):
-        borrows = f"ceil {rate}bit cburst {burst} prio {c} quantum {max(frame, segment_bytes)}"
-        minor = f"{_FIRST_CLASS + c:x}"
-        lines.append(f"class {verb} dev {interface} parent 1:1 classid 1:{minor} htb {LEAK} {borrows}")
-    return lines
+    """Lines for `tc -batch` that give the tree on `interface`, whatever it carries now, bursts of `burst_s` and strict order."""
+    return Egress(interface, rate_bps, frame_bytes(mtu_bytes), segment_bytes, burst_s).in_order()
 
 
 def _flow_queue_lines(interface: str, minor: str, quantum: int, limit: int) -> list[str]:
@@ -170,7 +149,7 @@ def parse_counters(text: str) -> Classes:
     for part in text.split("@")[1:]:
         name, _, shown = part.partition("\n")
         found[name] = {
-            int(minor, 16) - _FIRST_CLASS: ClassCounters(int(sent), int(packets), int(drops))
+            int(minor, 16) - FIRST_CLASS: ClassCounters(int(sent), int(packets), int(drops))
             for minor, sent, packets, drops in _CLASS.findall(shown)
         }
     return found

@@ -38,7 +38,9 @@ def status(at: Where = None, as_json: Annotated[bool, typer.Option("--json", hel
 def policy(
     name: Annotated[str, typer.Argument(help="Policy with options, or a policy file of your own such as ./mine.py.")],
     at: Where = None,
-    enforcer: Annotated[str | None, typer.Option(help="priority or rate (default: the policy's own).")] = None,
+    enforcer: Annotated[
+        str | None, typer.Option(help="priority, rate or weighted (default: the policy's own).")
+    ] = None,
 ) -> None:
     """Swap the policy of the run in progress; it applies at once, to flows in flight too.
 

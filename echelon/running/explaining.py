@@ -32,7 +32,7 @@ from results.analysis.figures import job_figures
 from results.analysis.planned import beyond_simulation
 from results.analysis.rows import iteration_rows, run_rows
 from simulator.fluid import simulate
-from simulator.realism import EXACT, Realism
+from simulator.realism import EXACT, Enforcer, Realism
 
 Times = dict[str, float]
 """Mean iteration time of each job, in seconds."""
@@ -135,6 +135,12 @@ def explained_run(context: Context, asked: Asked, files: RunFiles) -> ExplainedR
         return ExplainedRun(run_index=found.run_index, zero_monotonic_s=found.zero_monotonic_s, failure=str(error))
 
 
+def _enforcer(text: str) -> Enforcer:
+    """What a simulation calls the enforcer of a run; one that is not known, from a damaged record, counts as `priority`."""
+    found: dict[str, Enforcer] = {"rate": "rate", enforcers.WEIGHTED: "weighted"}
+    return found.get(enforcers.name_of(text), "priority")
+
+
 @dataclasses.dataclass(frozen=True)
 class _Stages:
     """How one run is simulated: as its prediction is, or with the classes and the pacing that the testbed has."""
@@ -161,7 +167,7 @@ class _Stages:
             realism,
             classes=min(realism.classes or classes, classes),
             folding=folding,
-            enforcer="rate" if enforcers.name_of(run.outcome.enforcer) == "rate" else "priority",
+            enforcer=_enforcer(run.outcome.enforcer),
             decision_latency_s=0.0,
             undecided="wait",
             late_s=0.0,

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from controller import enforcers
 from echelon.running.link_readings import LinkReadings, TellLinks
 from echelon.running.planned_faults import FaultInjector
 from echelon.running.standing import BEGIN_LIMIT_S, FIRST, START_LIMIT_S, Standing, WorldError
@@ -127,6 +128,7 @@ class OneRun:
             parts.assignment.progress_interval_s,
             faults=parts.assignment.faults,
             repeat=assigned.repeat,
+            queues=parts.net.queue_sizes,
         )
         write_plan(self.files.plan, plan)
         hosts = [h for h in network.hosts if any(h in job.placement for job in parts.jobs)]
@@ -157,6 +159,12 @@ class OneRun:
             faults.append(str(error))
         except OSError as error:
             faults.append(refusal(error))
+        if enforcers.name_of(self.assigned.enforcer) == enforcers.WEIGHTED:
+            # Whoever weighed classes may be gone, and the next run is to find them in order.
+            try:
+                self.parts.net.restore_order()
+            except RunError as error:
+                faults.append(str(error))
         return faults
 
     def _settle(self, cause: Exception) -> None:
@@ -181,6 +189,7 @@ class OneRun:
             len(hosts),
             str(files.decisions),
             decisions=decisions,
+            queues=self.parts.net.queue_sizes,
         )
         line.send(begin)
         # A user's policy takes a moment to load, and agents that came before that would be refused.

@@ -60,7 +60,14 @@ class StruckRun:
         left = sum(agent.poll() is None for agent in self.agents.values())
         assigned, name, decisions = self.assigned, self.files.root.name, self.parts.assignment.decisions
         begin = Begin(
-            name, assigned.policy, assigned.enforcer, left, str(files.decisions), self.zero_s, decisions=decisions
+            name,
+            assigned.policy,
+            assigned.enforcer,
+            left,
+            str(files.decisions),
+            self.zero_s,
+            decisions=decisions,
+            queues=self.parts.net.queue_sizes,
         )
         self.parts.start_controller(BEGIN_LIMIT_S, begin)
         for host in sorted(self.crashed):  # while there was nobody to be told

@@ -151,6 +151,12 @@ class StandingOrdered(msgspec.Struct, frozen=True, tag="standing_ordered"):
     policy: str
 
 
+class WeighingFailed(msgspec.Struct, frozen=True, tag="weighing_failed"):
+    """Weights of classes could not be changed, and why; what was decided is not in force, so the run cannot go on."""
+
+    reason: str
+
+
 class ControllerFailed(msgspec.Struct, frozen=True, tag="controller_failed"):
     """The controller itself has failed, and why; the run cannot go on."""
 
@@ -176,6 +182,7 @@ Event = (
     | PlannerFailed
     | PolicyOrdered
     | StandingOrdered
+    | WeighingFailed
     | ControllerFailed
 )
 

@@ -83,6 +83,11 @@ class RunFiles:
         """When switches were given rules and confirmed them; only where that was asked for."""
         return self.root / "rules.jsonl"
 
+    @property
+    def weights(self) -> Path:
+        """When switches' queues were given other weights and had them; only under the enforcer `weighted`."""
+        return self.root / "weights.jsonl"
+
     def restart(self, number: int) -> RunFiles:
         """Where the coordinator writes that was started anew in mid-run, for the `number`th time (from 1)."""
         return RunFiles(self.root / f"restart-{number}")

@@ -17,6 +17,7 @@ from echelonflow.model.faults import Fault
 from echelonflow.model.tcp import LEAST_SEND_BUFFER_BYTES
 from echelonflow.records.placed_job import PlacedJob
 from echelonflow.wire.declare import declarations
+from echelonflow.wire.egress import Egress
 from echelonflow.wire.messages import Declare
 
 
@@ -34,6 +35,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[Declare, ...]
     faults: tuple[Fault, ...] = ()
     """Planned to happen in the run."""
+    egress: dict[str, Egress] = {}
+    """By host: the interface on which its agent may be told to weigh classes; empty where that is not to be."""
 
     @property
     def jobs(self) -> tuple[Job, ...]:

@@ -101,6 +101,9 @@ class DecisionRecord:
     corrected: tuple[tuple[str, int, str], ...] = ()
     """(job, iteration, flow) of flows that were decided ahead, and differently from what was decided at their release. From the coordinator."""
 
+    weights: tuple[tuple[str, tuple[tuple[int, float], ...]], ...] = ()
+    """Each link on which classes share by other weights from now on, with (class, share of the link) of those that have flows there. From the coordinator."""
+
     @property
     def marks(self) -> Iterator[tuple[FlowKey, int]]:
         """The flow and the DSCP of every setting that a packet may bear; what only waits ahead of its release has none."""

@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from echelonflow.codec import explain
 from echelonflow.errors import InputError
+from echelonflow.wire.classes import DATA_CLASSES
 
 PROTOCOL_VERSION = 1
 TOO_DEEP = "not a message: nested too deeply"
@@ -40,6 +41,7 @@ MOST_FLOWS_OF_A_GROUP = 200_000
 MOST_STEPS_OF_A_JOB = 200_000
 MOST_BEFORE = 4096
 """Flows that a declaration names of each kind of those that come before a flow."""
+MOST_SEGMENT_BYTES = 1 << 20
 Indices = Annotated[tuple[Index, ...], Meta(max_length=MOST_BEFORE)]
 
 
@@ -226,12 +228,20 @@ class Done(_Message, frozen=True, tag="done"):
     """The client has replayed its whole part and its records are on disk."""
 
 
+class Queues(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the queues of a network were made for: the longest segment, and how much of a link passes at once after an idle spell."""
+
+    segment_bytes: Annotated[int, Meta(ge=1, le=MOST_SEGMENT_BYTES)]
+    burst_s: Annotated[float, Meta(ge=0.0, le=1.0)]
+
+
 class Begin(_Message, frozen=True, tag="begin"):
     """From the runner: forget all state, follow `policy` from now on, expect `agents` agents.
 
-    `enforcer` is "priority" or "rate"; `run` names the run in the decision log at `decisions_path`. With `zero_s` (on
+    `enforcer` is "priority", "rate" or "weighted", maybe with options in brackets; `run` names the run in the decision log at `decisions_path`. With `zero_s` (on
     the clock that all share) the run is one that has begun already, under a coordinator that is gone. Its agents are
-    told to `Start` as soon as they have said `Hello`, and tell again what they told before.
+    told to `Start` as soon as they have said `Hello`, and tell again what they told before. With `queues` every egress is
+    known to have the testbed's, which "weighted" needs.
     """
 
     run: Text
@@ -241,6 +251,7 @@ class Begin(_Message, frozen=True, tag="begin"):
     decisions_path: Text
     zero_s: ClockS | None = None
     decisions: Decisions = "ahead"
+    queues: Queues | None = None
 
 
 class HostDown(_Message, frozen=True, tag="host_down"):
@@ -302,6 +313,22 @@ class HoldBack(_Message, frozen=True, tag="hold_back"):
     slots: tuple[JobSlots, ...]
 
 
+class ClassShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """A class of data, and its weight on a link: a share of what the link carries."""
+
+    traffic_class: Annotated[int, Meta(ge=DATA_CLASSES[0], le=DATA_CLASSES[-1])]
+    share: Annotated[float, Meta(gt=0.0, le=1e6)]
+
+
+class Weigh(_Message, frozen=True, tag="weigh"):
+    """To an agent: from now on the data classes of its host's egress share the link by weights, and these have `shares`.
+
+    Others keep theirs; without any named, all are equal. Where `shares` is null they are served in order again.
+    """
+
+    shares: tuple[ClassShare, ...] | None = ()
+
+
 class Event(_Message, frozen=True, tag="event"):
     """To the runner: `what` has happened, `detail` says more.
 
@@ -337,6 +364,7 @@ Message = (
     | Start
     | Decide
     | HoldBack
+    | Weigh
     | Event
     | Fault
 )

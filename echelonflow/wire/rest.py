@@ -102,7 +102,7 @@ class PolicyOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     """The body of PUT /policy; without `enforcer` the policy's own is used."""
 
     policy: Annotated[str, Meta(min_length=1, max_length=LONGEST_POLICY, pattern=PRINTABLE)]
-    enforcer: Annotated[str, Meta(extra_json_schema={"enum": ["priority", "rate"]})] | None = None
+    enforcer: Annotated[str, Meta(extra_json_schema={"enum": ["priority", "rate", "weighted"]})] | None = None
 
 
 class Refusal(msgspec.Struct, frozen=True):

@@ -70,7 +70,7 @@ def test_an_order_for_a_policy_is_passed_on():
         (b"[]", "expected object, not array"),
         (b'{"policy": 3}', "policy: expected str, not int"),
         (b'{"policy": "fair", "x": 1}', "unknown field x"),
-        (b'{"policy": "fair", "enforcer": "magic"}', "unknown enforcer 'magic'; there is: priority, rate"),
+        (b'{"policy": "fair", "enforcer": "magic"}', "unknown enforcer 'magic'; there is: priority, rate, weighted"),
         (b'{"policy": ""}', "policy: expected str of length >= 1"),
         (b'{"policy": "fa\\u0000ir"}', "policy: expected str matching"),
         (b'{"policy": "%s"}' % (b"x" * 5000), "policy: expected str of length <= 4096"),

@@ -37,6 +37,7 @@ EXAMPLES = [
     events.PlannerFailed("it died"),
     events.PolicyOrdered("./mine.py(a=b)", "rate"),
     events.StandingOrdered("fair"),
+    events.WeighingFailed("tc failed"),
     events.ControllerFailed("KeyError: 'x'"),
 ]
 NETWORK = topologies.build("single-switch", {"hosts": 2, "rate_bps": 1e6})

@@ -32,7 +32,7 @@ from echelonflow.records.plan import Plan, read_plan
 from echelonflow.wire import unix_socket
 from echelonflow.wire.declare import DATA_PORT
 from echelonflow.wire.graph import graph_of
-from echelonflow.wire.messages import FlowDeclaration, HoldBack, Setting
+from echelonflow.wire.messages import FlowDeclaration, HoldBack, Setting, Weigh
 from traffic.agent import connections
 from traffic.agent.api import connect
 from traffic.agent.connections import FlowLostError, FlowName
@@ -44,6 +44,7 @@ from traffic.agent.receiver import IncomingFlow, ReceivedFlow, wake_bytes
 from traffic.agent.replay import Action, Computed, HeldBack, Replay
 from traffic.agent.sender import ACK_POLL_S, OutgoingFlow, SentFlow
 from traffic.agent.waiting import wait
+from traffic.agent.weights import HostWeights
 
 CONNECT_TIMEOUT_S = 20.0
 FAREWELL_S = 5.0
@@ -87,13 +88,22 @@ class Agent:
         self._heeded: dict[int, int] = {}
         """What descriptors of `_active` flows are in the poll set for."""
         self._handlers: dict[int, Callable[[], None]] = {}
+        self._weights = HostWeights(host, plan.egress.get(host))
         # Made before all connections, so that its descriptor is low enough for select.
         self._poll = select.epoll()
         self._client = LastingClient(
             self._connect(socket_path),
             host,
             plan.faults,
-            Callbacks(self._apply, self._begin, self._unattended, self._attended, self._state_of, self._hold_back),
+            Callbacks(
+                self._apply,
+                self._begin,
+                self._unattended,
+                self._attended,
+                self._state_of,
+                self._hold_back,
+                self._weigh,
+            ),
             clock,
         )
 
@@ -112,6 +122,7 @@ class Agent:
         gc.freeze()
         gc.disable()
         self._loop(lambda: self._replay.done and not self._active)
+        self._weights.end()
         self._records.close()
         self._client.done()
         self._say_farewell()
@@ -124,6 +135,7 @@ class Agent:
         """Close all sockets and the records."""
         for flow in self._outgoing.values():
             flow.close()
+        self._weights.drop()
         self._client.close()
         self._poll.close()
         self._records.close()
@@ -249,6 +261,11 @@ class Agent:
 
     def _hold_back(self, message: HoldBack) -> None:
         self._replay.hold_back({one.job: Slots(one.first_s, one.every_s, one.tolerance_s) for one in message.slots})
+
+    def _weigh(self, message: Weigh) -> None:
+        started = self._weights.weigh(message)
+        if started is not None:
+            self._watch(started, self._weights.hear)
 
     def _apply(self, setting: Setting) -> None:
         flow = self._outgoing.get((setting.job, setting.flow))

@@ -47,6 +47,7 @@ from echelonflow.wire.messages import (
     ReleaseAgain,
     Setting,
     Start,
+    Weigh,
 )
 
 
@@ -70,7 +71,7 @@ class EchelonFlowClient:
 
     Messages are collected until `flush`, in order. `on_setting` is called with every Setting that arrives,
     `on_start` with the zero of the run (seconds, CLOCK_MONOTONIC). `on_hold_back` is called where a policy says when iterations may
-    begin, from then on. `token` proves that it speaks for `host`, where the
+    begin, from then on, `on_weigh` where classes share the host's egress by weights. `token` proves that it speaks for `host`, where the
     controller was given tokens; by default it is what the environment says (ECHELON_TOKEN). Every method that
     touches the socket raises RunError when the coordinator is gone or refused a message: it then closes the connection.
     """
@@ -84,11 +85,13 @@ class EchelonFlowClient:
         on_start: Callable[[float], None] = _ignore,
         token: str | None = None,
         on_hold_back: Callable[[HoldBack], None] = _ignore,
+        on_weigh: Callable[[Weigh], None] = _ignore,
     ) -> None:
         self._line = Line(connection)
         self._on_setting = on_setting
         self._on_start = on_start
         self._on_hold_back = on_hold_back
+        self._on_weigh = on_weigh
         shown = os.environ.get(TOKEN_VARIABLE, "") if token is None else token
         self._line.put(Hello(name, host, token=shown))
 
@@ -163,6 +166,8 @@ class EchelonFlowClient:
             self._on_start(message.zero_s)
         elif isinstance(message, HoldBack):
             self._on_hold_back(message)
+        elif isinstance(message, Weigh):
+            self._on_weigh(message)
         elif isinstance(message, Fault):
             raise RunError(f"the coordinator refused a message: {message.reason}")
         else:

@@ -18,7 +18,7 @@ from echelonflow.errors import RunError
 from echelonflow.model.faults import Fault, LostMessages, outages
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.wire.line import CoordinatorGoneError
-from echelonflow.wire.messages import Declare, HoldBack, JobGraph, Setting
+from echelonflow.wire.messages import Declare, HoldBack, JobGraph, Setting, Weigh
 from traffic.agent.api import EchelonFlowClient
 
 FIRST_TRY_S = 0.02
@@ -45,6 +45,7 @@ class Callbacks:
     """There is a connection again."""
     sent: Callable[[FlowKey], tuple[int, int | None] | None]
     on_hold_back: Callable[[HoldBack], None]
+    on_weigh: Callable[[Weigh], None]
 
 
 class LastingClient:
@@ -168,7 +169,13 @@ class LastingClient:
     def _greet(self, connection: socket.socket) -> EchelonFlowClient:
         name = f"agent-{self._host}"
         return EchelonFlowClient(
-            connection, name, self._host, on_setting=self._set, on_start=self._start, on_hold_back=self._hold_back
+            connection,
+            name,
+            self._host,
+            on_setting=self._set,
+            on_start=self._start,
+            on_hold_back=self._hold_back,
+            on_weigh=self._weigh,
         )
 
     def _guarded(self, action: Callable[[], None]) -> None:
@@ -250,6 +257,10 @@ class LastingClient:
     def _hold_back(self, message: HoldBack) -> None:
         if not self._is_lost():
             self._callbacks.on_hold_back(message)
+
+    def _weigh(self, message: Weigh) -> None:
+        if not self._is_lost():
+            self._callbacks.on_weigh(message)
 
     def _is_lost(self) -> bool:
         if not self._lossy or self._zero_s is None:

@@ -13,6 +13,8 @@ from echelonflow.model.tcp import send_buffer_bytes
 from echelonflow.records.placed_job import PlacedJob
 from echelonflow.records.plan import Plan
 from echelonflow.wire.declare import declarations
+from echelonflow.wire.egress import Egress
+from echelonflow.wire.messages import Queues
 
 PROGRESS_INTERVAL_S = 0.05
 
@@ -26,11 +28,12 @@ def make_plan(
     addresses: Mapping[str, str] | None = None,
     faults: Sequence[Fault] = (),
     repeat: int = 0,
+    queues: Queues | None = None,
 ) -> Plan:
     """The plan of run `run_index` of `jobs` on `network`, which is the `repeat`th of its policy.
 
     `addresses` (host to IPv4) replaces those that the network gives its hosts. Agents refuse jobs of which they cannot
-    notice every step (`check_observable`).
+    notice every step (`check_observable`). With `queues` every host's egress is known to have the testbed's.
     """
     return Plan(
         run_index=run_index,
@@ -41,7 +44,12 @@ def make_plan(
         placed=tuple(map(PlacedJob.of, jobs)),
         groups=tuple(declarations(jobs, run_index, network=network)),
         faults=tuple(faults),
+        egress={} if queues is None else _egress(network, queues),
     )
+
+
+def _egress(network: Network, queues: Queues) -> dict[str, Egress]:
+    return {link.src: Egress.of(network, link, queues) for link in network.links if link.src in network.edge_switch}
 
 
 def hosts_that_know(job: Job, name: str) -> tuple[str, ...]:
