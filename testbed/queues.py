@@ -130,7 +130,7 @@ def _flow_queue_lines(interface: str, minor: str, quantum: int, limit: int) -> l
 
 def class_of_handle(handle: int) -> int | None:
     """The class whose handle the kernel knows by this number; None where it is another part of the tree."""
-    number = (handle & 0xFFFF) - _FIRST_CLASS
+    number = (handle & 0xFFFF) - FIRST_CLASS
     return number if handle >> 16 == 1 and 0 <= number < CLASSES else None
 
 
