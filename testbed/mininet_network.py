@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -27,6 +28,8 @@ LONGEST_INTERFACE_NAME = 15
 WAITING_RTO = "10s"
 """The least retransmission timeout where nothing is lost: flows wait behind higher classes for longer than the kernel's 200 ms."""
 END_LIMIT_S = 2.0
+REST_S, REST_LOOK_S = 3.0, 0.1
+"""For how long counters are given to come to rest, and how far apart they are read then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,23 @@ class EmulatedNetwork:
     def restore_order(self) -> None:
         """Have all classes served in strict order again, whatever weights they were given."""
         self.set_burst(self.burst_s)
+
+    def counters_at_rest(self) -> Classes:
+        """The same once nothing moves any more, or after `REST_S`.
+
+        What links were measured with waits before a link that is slower than hosts' own, and is sent when nobody sends.
+        """
+        counters = self.class_counters()
+        edges = [link for link in self.network.links if link.src in self.network.edge_switch]
+        if min(self.network.capacity_Bps) >= max(self.network.capacity_Bps[link.index] for link in edges):
+            return counters
+        end_s = time.monotonic() + REST_S
+        while time.monotonic() < end_s:
+            time.sleep(REST_LOOK_S)
+            earlier, counters = counters, self.class_counters()
+            if counters == earlier:
+                break
+        return counters
 
     def set_burst(self, burst_s: float) -> None:
         """Let every link pass up to `burst_s` of its rate at once after an idle spell, from now on."""

@@ -132,7 +132,7 @@ class OneRun:
         )
         write_plan(self.files.plan, plan)
         hosts = [h for h in network.hosts if any(h in job.placement for job in parts.jobs)]
-        before = parts.net.class_counters()
+        before = parts.net.counters_at_rest()
         capture = self.capture = PacketCapture(parts.net, hosts, parts.folder, self.outcome.label)
         sampler = LoadSampler(parts.ovs.vswitchd_pid)
         try:

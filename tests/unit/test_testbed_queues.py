@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from echelonflow.model import tcp, topologies
 from echelonflow.records.outcome import ClassCounters
 from echelonflow.wire.classes import CLASSES, FLOW_QUEUES, class_of_dscp
-from testbed import queues
+from testbed import mininet_network, queues
 
 COUNTERS = """@h1-eth0
 class htb 1:11 parent 1:1 leaf 11: prio 7 rate 15Kbit ceil 30Mbit burst 1513b cburst 7500b
@@ -152,3 +154,23 @@ def test_counters_are_read_by_class_and_the_root_is_left_out():
         },
         "s1-eth1": {},
     }
+
+
+@pytest.mark.parametrize(
+    ("rates_bps", "readings", "read"), [((1e7, 1e8), [1], 1), ((1e8, 1e7), [1, 5, 7, 7, 9], 4), ((1e8, 1e7), [3, 3], 2)]
+)
+def test_counters_are_read_again_until_they_rest_where_a_link_is_slower_than_hosts(
+    monkeypatch, rates_bps, readings, read
+):
+    rate_bps, bottleneck_bps = rates_bps
+    network = topologies.build("dumbbell", {"hosts": 4, "rate_bps": rate_bps, "bottleneck_rate_bps": bottleneck_bps})
+    monkeypatch.setattr(mininet_network, "REST_LOOK_S", 0.0)
+    seen = []
+
+    def class_counters():
+        seen.append(readings[len(seen)])
+        return seen[-1]
+
+    net = SimpleNamespace(network=network, class_counters=class_counters)
+    assert mininet_network.EmulatedNetwork.counters_at_rest(net) == readings[read - 1]
+    assert len(seen) == read
