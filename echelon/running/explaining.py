@@ -24,13 +24,14 @@ from echelonflow.records.rates import RateLog
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import policies
 from echelonflow.scheduling.policies.lookahead import Adopted
+from results.analysis.blame import ends_by_job_s
 from results.analysis.causes import causes_of, unhindered
 from results.analysis.context import Context, open_folder
-from results.analysis.counted import counted_of, only
+from results.analysis.counted import only
 from results.analysis.evidence import RawRun
 from results.analysis.figures import job_figures
 from results.analysis.planned import beyond_simulation
-from results.analysis.rows import iteration_rows, run_rows
+from results.analysis.rows import run_rows
 from simulator.fluid import simulate
 from simulator.realism import EXACT, Enforcer, Realism
 
@@ -107,7 +108,8 @@ def explained_run(context: Context, asked: Asked, files: RunFiles) -> ExplainedR
     found = ExplainedRun(run_index=outcome.run_index, zero_monotonic_s=outcome.zero_monotonic_s)
     try:
         evidence = run.evidence(run.plan())
-        counted = counted_of(iteration_rows(evidence.read.record, asked.jobs), asked.jobs, asked.counting)
+        starts_s = {job.name: job.start_s for job in asked.jobs}
+        counted = asked.counting.counted(starts_s, ends_by_job_s(evidence.read.record, asked.jobs))
         causes = causes_of(run, evidence)
         eased = unhindered(causes, evidence.read.record, outcome)
         stages = _Stages.of(context, asked, run, counted, evidence.planned)

@@ -166,7 +166,8 @@ class _Order:
         if self.experiment.trace is not None:
             return simulated.simulate_coflows(self.experiment, self.experiment.trace, folder, self.report)
         failure = simulated.simulate_jobs(self.experiment, folder, self.report)
-        write_yardsticks(folder.yardsticks, yardsticks_of(self.experiment))
+        if failure != INTERRUPTED:  # who interrupts does not wait; going on finds them out
+            write_yardsticks(folder.yardsticks, yardsticks_of(self.experiment))
         return failure
 
     def _emulate(self, folder: RunFolder, predictions: Mapping[str, RunRecord]) -> Reading:

@@ -25,10 +25,8 @@ from echelonflow.records.rates import RateLog
 from echelonflow.records.run_record import RunRecord, as_run
 from echelonflow.records.runs import load_runs, save_runs
 from echelonflow.scheduling import policies
-from results.analysis.blame import blame
-from results.analysis.counted import counted_of, span_s
+from results.analysis.blame import blame, ends_by_job_s
 from results.analysis.link_load import loads_by_rates
-from results.analysis.rows import iteration_rows
 from simulator.fluid import simulate
 from simulator.trace import simulate_trace
 
@@ -73,7 +71,8 @@ def blamed(experiment: Experiment, policy: str, repeat: int = 0) -> RunRecord:
     record = predict(experiment, policy, repeat, rates)
     if rates is not None:
         jobs = as_run(experiment.jobs, record)
-        counted = counted_of(iteration_rows(record, jobs), jobs, experiment.counting)
+        starts_s = {job.name: job.start_s for job in jobs}
+        counted = experiment.counting.counted(starts_s, ends_by_job_s(record, jobs))
         record.blame, record.links = explained(record, jobs, experiment.network, rates, counted)
     return record
 
@@ -82,7 +81,14 @@ def explained(
     record: RunRecord, jobs: Sequence[Job], network: Network, rates: RateLog, counted: Counted
 ) -> tuple[tuple[Blame, ...], tuple[LinkLoad, ...]]:
     """What the iterations that count were spent on in a simulation whose rates were noted, and how busy links were."""
-    begin_s, end_s = span_s(iteration_rows(record, jobs), counted)
+    ends = ends_by_job_s(record, jobs)
+    starts_s = {job.name: job.start_s for job in jobs}
+    spans_s = [
+        (ends[name][mine[0] - 1] if mine[0] else starts_s[name], ends[name][mine[-1]])
+        for name, mine in counted.items()
+        if mine[-1] < len(ends[name])
+    ]
+    begin_s, end_s = min((each for each, _ in spans_s), default=0.0), max((each for _, each in spans_s), default=0.0)
     return (
         blame(record, jobs, network, rates, counted),
         tuple(loads_by_rates(record, network, rates, begin_s, end_s)),

@@ -41,7 +41,10 @@ def yardsticks_of(experiment: Experiment) -> Yardsticks:
                 known[key] = _alone_s(job, experiment)
             if known[key]:
                 alone_s[job.name] = known[key]
-    kind, bound_s = _bound(experiment, jobs)
+    kind: BoundKind | None = None
+    bound_s: float | None = None
+    with contextlib.suppress(EchelonError):  # a linear program that is not solved
+        kind, bound_s = _bound(experiment, jobs)
     return Yardsticks(alone_s=alone_s, bound_s=bound_s, bound_kind=kind)
 
 

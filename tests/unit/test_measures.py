@@ -8,17 +8,21 @@ import json
 import math
 import random
 
+import msgspec
 import pytest
 
 from echelon.cases import random_jobs
 from echelon.experiment import schema
-from echelon.running import runner
+from echelon.running import explaining, runner
 from echelon.running.yardsticks import yardsticks_of
 from echelonflow.errors import InputError
 from echelonflow.model.clock import least_iteration_s
 from echelonflow.model.counting import ALL, STEADY, Counting
 from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
+from echelonflow.model.measured import Measured, Settings
+from echelonflow.records.calibration import write_calibration
 from echelonflow.records.folder import RunFolder
+from echelonflow.records.manifest import read_manifest, write_manifest
 from echelonflow.records.yardsticks import NO_YARDSTICKS, Yardsticks, read_yardsticks, write_yardsticks
 from echelonflow.scheduling import policies
 from results.analysis.blame import ends_by_job_s
@@ -28,9 +32,11 @@ from results.analysis.rows import run_rows
 from results.folder import analyse
 from results.report.table import summary_table
 from simulator.fluid import simulate
+from tests.unit.synthetic_run import paper_job, synthetic_run, write_experiment
 from tests.unit.test_blame import NETWORK, sender
 from tests.unit.test_counting import EXPERIMENT
-from tests.unit.test_results_budget import LATE, folder
+from tests.unit.test_results_budget import GOOD_LINKS, LATE, LOAD, folder
+from tests.unit.test_results_budget import NETWORK as BUDGET_NETWORK
 
 
 def measured(jobs, policy="fair", counting=ALL, yardsticks=NO_YARDSTICKS):
@@ -264,3 +270,25 @@ def test_the_control_plane_of_an_emulated_run(emulated):
         assert (float(row["decision_p50_ms"]), float(row["decision_p95_ms"])) == (0.5, 0.5)
         assert (row["messages"], row["rules"]) == ("0", "")
         assert math.isclose(float(row["gpu_share"]), 6 / 2 / float(row["jobs_mean_s"]), rel_tol=1e-3)
+
+
+def test_an_emulated_run_is_explained_over_the_iterations_that_count(tmp_path):
+    """A computation of the first iteration is 0.4 s late, and none of the second, which alone counts."""
+    counting = Counting(from_s=7.0)
+    jobs = [paper_job(BUDGET_NETWORK, 2)]
+    measured = Measured(
+        late_s={("pipeline", 0, "p0"): 0.4}, release_s={("pipeline", 0, "x0"): 0.4}, settings=Settings()
+    )
+    run = synthetic_run(jobs, BUDGET_NETWORK, "fifo", 0, 0, measured)
+    run.outcome.load, run.segment_bytes = LOAD, 500
+    root = write_experiment(tmp_path / "run", BUDGET_NETWORK, jobs, ["fifo"], [run])
+    write_calibration(root / "calibration.json", GOOD_LINKS)
+    path = RunFolder(root).manifest
+    write_manifest(path, msgspec.structs.replace(read_manifest(path), counting=counting))
+    explaining.explain(RunFolder(root), explaining.Asked(jobs, BUDGET_NETWORK, counting=counting), processes=1)
+    (found,) = analyse(root, pictures="none").runs
+    assert found.measures["pipeline"].iterations == 1
+    budget = found.budgets["pipeline"]
+    assert budget.computation_s == pytest.approx(0.0, abs=1e-6)
+    assert budget.unexplained_s == pytest.approx(0.0, abs=1e-6)
+    assert sum(each.blamed_s for each in found.blame) == pytest.approx(8.0, abs=1e-3)
