@@ -38,7 +38,7 @@ from echelon.experiment.trace_jobs import build_trace
 from echelon.experiment.window import counting_of
 from echelon.experiment.wording import Place, structure
 from echelonflow.bounds import BeyondBoundsError
-from echelonflow.errors import InputError, about
+from echelonflow.errors import InputError
 from echelonflow.model.coflow_trace import CoflowTrace
 from echelonflow.model.counting import ALL, Counting
 from echelonflow.model.dag import Job, JobDag
@@ -321,19 +321,22 @@ def _add_job(
         if len(faults) > known:
             return
 
-    def one(name: str) -> Job:
+    names = [spec.name] if spec.count == 1 else [f"{spec.name}-{number + 1}" for number in range(spec.count)]
+    hosts = collect(
+        faults, where_placed, lambda: [() if waits else placing.place(name, dag, written) for name in names]
+    )
+    if hosts is None:
+        return
+
+    def one(name: str, placement: tuple[str, ...]) -> Job:
         """One of the jobs of this entry; it is counted."""
-        placement: tuple[str, ...] = ()
-        if not waits:
-            placement = placing.place(name, dag, written) if written is None else _placed(placing, name, dag, written)
         if not _takes_time(dag, placement):
             raise InputError("nothing in it takes any time: it computes for 0 s, and sends nothing from host to host")
         discipline = built.discipline
         job = Job(name, dag, placement, spec.iterations, spec.weight, start_s * made.stretch, discipline, draws[0])
         return _counted(extent, job)
 
-    names = [spec.name] if spec.count == 1 else [f"{spec.name}-{number + 1}" for number in range(spec.count)]
-    jobs = collect(faults, where, lambda: list(map(one, names)))
+    jobs = collect(faults, where, lambda: list(map(one, names, hosts)))
     if jobs is None:
         return
     made.jobs.extend(jobs)
@@ -342,10 +345,6 @@ def _add_job(
     if "start" in spec.model_fields_set:
         made.with_start.update(names)
     made.notes.append(built.notes)
-
-
-def _placed(placing: Placing, name: str, dag: JobDag, written: Sequence[str] | str) -> tuple[str, ...]:
-    return about("placement", lambda: placing.place(name, dag, written))
 
 
 def _is_queued(spec: ExperimentSpec) -> bool:

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import yaml
 
 from echelon.documents import columns
-from echelon.experiment import schema
+from echelon.experiment import schema, yaml_file
 from echelon.running import runner
 from results.analysis.columns import columns_of, to_json
 from results.folder import analyse
@@ -60,10 +59,10 @@ def simulated(path, root):
 @pytest.fixture(scope="module")
 def arriving(tmp_path_factory):
     folder = tmp_path_factory.mktemp("arriving")
-    experiment = yaml.safe_load((EXPERIMENTS / "pipeline.yaml").read_text(encoding="utf-8"))
+    experiment = yaml_file.read(EXPERIMENTS / "pipeline.yaml").data
     experiment["jobs"][0]["count"] = 2
     path = folder / "arriving.yaml"
-    path.write_text(yaml.safe_dump({**experiment, "arrivals": {"process": "even", "every": "3 s"}, "queue": "fifo"}))
+    path.write_text(json.dumps({**experiment, "arrivals": {"process": "even", "every": "3 s"}, "queue": "fifo"}))
     return simulated(path, folder / "run")
 
 
