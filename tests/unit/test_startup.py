@@ -10,7 +10,19 @@ import pytest
 
 from tests.unit.test_experiments import GOOD, YAML
 
-HEAVY = {"numpy", "scipy", "matplotlib", "pydantic", "numba", "jinja2", "ruamel", "sklearn", "optuna"}
+HEAVY = {
+    "numpy",
+    "scipy",
+    "matplotlib",
+    "pydantic",
+    "numba",
+    "jinja2",
+    "ruamel",
+    "sklearn",
+    "optuna",
+    "distributed",
+    "pyarrow",
+}
 
 TELL = """
 import atexit, json, sys
@@ -39,6 +51,8 @@ def test_help_loads_nothing_that_computes_or_draws():
     [
         (["run", "--help"], set()),
         (["tune", "--help"], set()),
+        (["sweep", "--help"], set()),
+        (["compare", "--help"], set()),
         (["status", "--help"], set()),
         (["policies"], {"numpy"}),
     ],
