@@ -22,10 +22,10 @@ def experiment_text(experiment: Mapping[str, Any], command: str) -> str:
     from ruamel.yaml import YAML  # where it is needed: agents and controllers never do
 
     yaml = YAML(typ="safe", pure=True)
-    yaml.default_flow_style = False  # type: ignore[assignment] # which its stub takes for None
+    yaml.default_flow_style = False
     yaml.allow_unicode = True
     yaml.width = _NEVER_FOLDED
-    yaml.sort_base_mapping_type_on_output = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment] # its own types take it for None
     with io.StringIO() as file:
         yaml.dump(dict(experiment), file)
         return _HEAD.format(command=command) + file.getvalue()
