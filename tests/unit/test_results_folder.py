@@ -284,7 +284,7 @@ def test_the_report_stands_alone_and_escapes_what_it_quotes(tmp_path):
     report = (root / "report.html").read_text()
     assert "<script>alert" not in report
     assert report.count("<script") == report.count("</script>") == 3  # the data, the library, and what draws with it
-    assert 'src="' not in report
+    assert 'src="http' not in report
 
 
 def test_the_timeline_holds_every_step_of_the_shown_runs(tmp_path):
