@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ MOST_JOBS_NAMED = 4
 """In the title of a panel: it has one line."""
 _LANE_SHARE = 0.86
 _MOST_IN_LEGEND = 22
+_NARROW_LETTERS = 40
+"""Of a title that has to go on in the next line."""
 _WORDS_ROWS = 0.4
 """Room above the rows for the words of planned faults."""
 _ROW_IN = 0.34
@@ -124,7 +127,8 @@ def _draw(
     for one in shown:
         colour = of_job.get(one.job, colours.BLACK)
         ax.axvline(one.finish_s - part.start_s, color=colour, linewidth=1.2, linestyle=(0, (4, 2)))
-    ax.set_title(f"{run.title}: {iteration_words(shown)}")
+    title = f"{run.title}: {iteration_words(shown)}"
+    ax.set_title(textwrap.fill(title, _NARROW_LETTERS) if page.narrow else title)
     ax.set_yticks(range(len(rows)), [f"{host} {what}" for host, what in rows])
     ax.set_ylim(len(rows) - 0.5, -0.5 - (_WORDS_ROWS if run.faults else 0.0))
     ax.set_xlim(first_s, first_s + longest_s * 1.02)

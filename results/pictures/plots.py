@@ -174,7 +174,7 @@ def _times_panel(ax: Any, results: Sequence[PolicyResult], name: str, page: styl
             ax.annotate(
                 style.seconds(found.median),
                 (reach, y),
-                (3 if page.narrow else 6, 0),
+                (6, 0),
                 textcoords="offset points",
                 va="center",
                 fontsize=page.points(8),

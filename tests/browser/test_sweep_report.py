@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -56,8 +57,7 @@ def map_of(page, place):
 def test_maps_show_the_ratios_of_the_table(swept, opened):
     page = opened(swept / "report.html")
     time_s = {
-        (r["policy"], r["network.rate"], r["jobs.pipeline.micro_batches"]): float(r["iteration_s"])
-        for r in rows_of(swept)
+        (r["policy"], r["network.rate"], r["jobs.0.micro_batches"]): float(r["iteration_s"]) for r in rows_of(swept)
     }
     found = map_of(page, 0)
     assert len(found) == 4
@@ -109,7 +109,8 @@ def test_the_sweep_can_be_made_again_from_the_page(swept, opened, tmp_path):
 
 def test_a_comparison_has_a_page_too(swept, opened, tmp_path):
     page_file = tmp_path / "compared.html"
-    said = carried_out("compare", str(swept), str(swept), "--report", str(page_file), "--measure", "exposed_s")
+    other = shutil.copytree(swept, tmp_path / "other")
+    said = carried_out("compare", str(swept), str(other), "--report", str(page_file), "--measure", "exposed_s")
     assert f"report: {page_file}" in said
     page = opened(page_file, color_scheme="dark")
     assert "A comparison of 2 folders" in page.locator("header").inner_text()
