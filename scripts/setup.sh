@@ -4,7 +4,7 @@
 #
 #   scripts/setup.sh              all that run.sh needs
 #   scripts/setup.sh --fluid      only what simulation needs: no root, no distribution packages, any system
-#   scripts/setup.sh --dev        also what test.sh needs: pytest, ruff, mypy, numba, scikit-learn, Chromium, ...
+#   scripts/setup.sh --dev        also what test.sh needs: pytest, ruff, mypy, numba, scikit-learn, ...
 #   scripts/setup.sh --profile    also PyTorch and transformers, for `echelon profile`
 #   scripts/setup.sh --tune       also scikit-learn and optuna, for `echelon tune`
 #   scripts/setup.sh --no-system  skip distribution packages (where you install them by your own means)
@@ -15,11 +15,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Words in strings, and no mapfile: macOS has bash 3.2, where empty arrays are unset and there is no mapfile.
-emulation="emulation os-ken" more="" with_system=yes with_browser=no
+emulation="emulation os-ken" more="" with_system=yes
 for argument in "$@"; do
     case "$argument" in
         --fluid) emulation="" with_system=no ;;
-        --dev) more="$more dev fast tune" with_browser=yes ;;
+        --dev) more="$more dev fast tune" ;;
         --profile) more="$more profile" ;;
         --tune) more="$more tune" ;;
         --no-system) with_system=no ;;
@@ -54,19 +54,6 @@ install_system_packages() {
     # no recommended packages, and services are left as the distribution sets them.
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         "${missing[@]}" >/dev/null
-}
-
-# Chromium, in which pages are tested. Where the distribution has no package of it (Ubuntu has a snap), those tests are skipped.
-install_browser() {
-    command -v chromium >/dev/null && return
-    local as_root=()
-    [ "$(id -u)" -eq 0 ] || as_root=(sudo)
-    if ! apt-cache show chromium >/dev/null 2>&1; then
-        say "no package chromium here: tests of pages in a browser are skipped"
-    elif ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; then
-        say "chromium could not be installed: tests of pages in a browser are skipped"
-    fi
 }
 
 # True where every one of the wanted extras was installed from these very requirements.
@@ -167,7 +154,6 @@ compile_the_tree() {
 }
 
 if [ "$with_system" = yes ]; then install_system_packages; fi
-if [ "$with_system$with_browser" = yesyes ]; then install_browser; fi
 install_python_packages
 compile_the_tree
 say "ready: $(.venv/bin/python --version), .venv/bin/echelon"
