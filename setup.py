@@ -26,7 +26,6 @@ EXTRAS = {
         "types-tabulate>=0.9",
         "types-psutil",
         "import-linter>=2.0",
-        "playwright>=1.49",  # drives the distribution's Chromium, and downloads no browser of its own
         "prometheus-client>=0.20",
         "schemathesis>=4",
         "pip-audit>=2.7",

@@ -4,7 +4,7 @@
 #
 #   scripts/setup.sh              all that run.sh needs
 #   scripts/setup.sh --fluid      only what simulation needs: no root, no distribution packages, any system
-#   scripts/setup.sh --dev        also what test.sh needs: pytest, ruff, mypy, numba, scikit-learn, Chromium, ...
+#   scripts/setup.sh --dev        also what test.sh needs: pytest, ruff, mypy, numba, scikit-learn, ...
 #   scripts/setup.sh --profile    also PyTorch and transformers, for `echelon profile`
 #   scripts/setup.sh --tune       also scikit-learn and optuna, for `echelon tune`
 #   scripts/setup.sh --sweep      also pyarrow and dask.distributed, for the Parquet tables of `echelon sweep` and its --cluster

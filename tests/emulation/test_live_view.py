@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import re
+import signal
 import threading
 import urllib.request
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from echelonflow.errors import EXIT_INTERRUPTED
 from echelonflow.records.folder import RunFolder
-from tests.browser import chromium, opened
+from tests.chromium import require, with_page
 from tests.emulation.conftest import echelon_run
 from tests.waiting import end_of, wait_until
 
 pytestmark = pytest.mark.emulation
 LIMIT_MS = 60_000
+LOADS = (
+    "Object.fromEntries([...document.querySelectorAll('#links tbody tr')]"
+    ".map(one => [one.cells[0].textContent, parseFloat(one.cells[1].textContent)]))"
+)
+"""In the page: the load of each link that is listed, in percent."""
 
 EXPERIMENT = """
 name: live
@@ -52,47 +59,62 @@ def metrics(url):
 
 def seen(page, expression, process):
     """Wait until an expression is true in the page. Playwright's own waiting would need `eval`, which the page forbids."""
-    wait_until(lambda: page.evaluate(expression), LIMIT_MS / 1e3, expression, process)
+    return wait_until(lambda: page.evaluate(expression), LIMIT_MS / 1e3, expression, process)
 
 
 def test_a_run_is_seen_and_swapped_while_it_goes_on(tmp_path):
+    require()
     experiment, out = tmp_path / "live.yaml", tmp_path / "out"
     experiment.write_text(EXPERIMENT)
-    with chromium() as browser, echelon_run("--live", experiment, "--out", out, "--attempts", "1") as process:
+    with echelon_run("--live", experiment, "--out", out, "--attempts", "1") as process:
         url = said_address(process)
-        with opened(browser, url) as found:
-            page = found.page
-            seen(
-                page, "/^[23] of 8$/.test(document.querySelector('#jobs tbody td:nth-child(3)')?.textContent)", process
-            )
-            # The pipeline's link is full while it sends; hosts that have no part in it send nothing.
-            busy = "[...document.querySelectorAll('#links tbody tr')].some(one => one.cells[0].textContent === 'h1->l1' && parseFloat(one.cells[1].textContent) > 50)"
-            seen(page, busy, process)
-            page.get_by_role("checkbox", name="show all links").check()
-            seen(page, "document.querySelectorAll('#links tbody tr').length === 12", process)
-            loads = dict(
-                page.locator("#links tbody tr").evaluate_all(
-                    "all => all.map(one => [one.cells[0].textContent, parseFloat(one.cells[1].textContent)])"
-                )
-            )
-            assert loads["h2->l1"] < 5
-            assert "by echelonflow, because of: " in page.locator("#why").inner_text()
-            counted = metrics(url)
-            assert counted["echelon_policy_info", ("enforcer", "priority"), ("policy", "echelonflow")] == 1
-            assert counted["echelon_job_iteration", ("job", "pipeline")] >= 1
-            assert counted["echelon_link_bytes_total", ("class", "1"), ("link", "h1->l1")] > 10**6
-            assert counted["echelon_job_tardiness_seconds_total", ("job", "pipeline")] > 0
-            page.get_by_role("combobox", name="Policy").select_option("fair")
-            page.get_by_role("button", name="Swap").click()
-            seen(page, "document.querySelector('#answer').textContent.startsWith('In force: fair')", process)
-            seen(page, "document.querySelector('#why').textContent.includes('by fair, because of: ')", process)
-            page.locator("#ended").wait_for(state="visible", timeout=LIMIT_MS)
-            assert page.locator("#report").inner_text() == str(out / "report.html")
-            assert found.complaints == []
+        with_page(url, lambda found: look(found, url, process, out))
         code = end_of_all(process, out)
     assert code in (0, 3)
     assert (out / "report.html").exists()
     assert '"policy_ordered"' in events(out)
+
+
+def look(found, url, process, out):
+    """The page from the second iteration to the end, with a swap between."""
+    page = found.page
+    iteration = "document.querySelector('#jobs tbody td:nth-child(3)')?.textContent"
+    seen(page, f"/^[23] of 8$/.test({iteration})", process)
+    # The pipeline's link is full while it sends; hosts that have no part in it send nothing.
+    assert seen(page, f"{LOADS}['h1->l1'] > 50", process)
+    page.get_by_role("checkbox", name="show all links").check()
+    seen(page, "document.querySelectorAll('#links tbody tr').length === 12", process)
+    assert page.evaluate(LOADS)["h2->l1"] < 5
+    assert "by echelonflow, because of: " in page.locator("#why").inner_text()
+    counted = metrics(url)
+    assert counted["echelon_policy_info", ("enforcer", "priority"), ("policy", "echelonflow")] == 1
+    assert counted["echelon_job_iteration", ("job", "pipeline")] >= 1
+    assert counted["echelon_link_bytes_total", ("class", "1"), ("link", "h1->l1")] > 10**6
+    assert counted["echelon_job_tardiness_seconds_total", ("job", "pipeline")] > 0
+    page.get_by_role("combobox", name="Policy").select_option("fair")
+    page.get_by_role("button", name="Swap").click()
+    seen(page, "document.querySelector('#answer').textContent.startsWith('In force: fair')", process)
+    seen(page, "document.querySelector('#why').textContent.includes('by fair, because of: ')", process)
+    page.locator("#ended").wait_for(state="visible", timeout=LIMIT_MS)
+    assert page.locator("#ended-words").inner_text().startswith("The experiment has ended")
+    assert page.locator("#report").inner_text() == str(out / "report.html")
+    assert found.complaints == []
+
+
+def test_ctrl_c_ends_the_view_with_the_run_and_the_page_says_so(tmp_path):
+    require()
+    experiment, out = tmp_path / "live.yaml", tmp_path / "out"
+    experiment.write_text(EXPERIMENT)
+
+    def interrupt(found):
+        seen(found.page, "document.querySelector('#stage').textContent.startsWith('building')", process)
+        process.send_signal(signal.SIGINT)
+        found.page.locator("#ended").wait_for(state="visible", timeout=LIMIT_MS)
+        assert found.page.locator("#ended-words").inner_text().startswith("The experiment was interrupted")
+
+    with echelon_run("--live", experiment, "--out", out, "--attempts", "1") as process:
+        with_page(said_address(process), interrupt)
+        assert end_of_all(process, out) == EXIT_INTERRUPTED
 
 
 def end_of_all(process, out):

@@ -7,10 +7,12 @@ import http.client
 import json
 import socket
 import stat
+from importlib.resources import files
 
 import pytest
 
 from echelon.cli.live_view import _completed
+from echelon.live.answers import TYPES
 from echelon.live.controller_side import ANSWER_LIMIT_S, FRESH_S, ControllerSide
 from echelon.live.gate import Gate, Refused
 from echelon.live.server import MOST_BODY_BYTES, MOST_CONNECTIONS
@@ -23,6 +25,7 @@ from tests.unit.fake_controller import METRICS, FakeController, live
 from tests.unit.watched_experiment import RUNNING, carried, experiment
 
 LIMIT_S = 10.0
+MOST_BYTES = 30_000
 TOKEN = "a-token-of-32-characters-or-more"
 
 
@@ -215,6 +218,15 @@ def test_one_connection_carries_many_requests(view):
     connection.close()
 
 
+def test_the_page_is_small_and_names_no_other_place():
+    page = {name: (files("echelon.live") / "page" / name).read_text() for name in TYPES}
+    assert sum(len(text.encode()) for text in page.values()) < MOST_BYTES
+    for name, text in page.items():
+        assert "://" not in text.replace("http://www.w3.org/2000/svg", ""), name
+        assert "innerHTML" not in text, name
+        assert not ("style=" in text and name == "index.html"), name
+
+
 # The controller is asked seldom
 
 
@@ -314,6 +326,9 @@ def test_of_a_simulation_there_is_nothing_to_watch_and_it_is_run(tmp_path, echel
     (said,) = [line for line in done.stderr.splitlines() if "--live" in line]
     assert "nothing to watch" in said
     assert (tmp_path / "out" / "report.html").exists()
+    again = echelon("run", "--resume", tmp_path / "out", "--live", "--pictures", "none")
+    assert again.returncode == 0, again.stderr
+    assert said in again.stderr
 
 
 @pytest.mark.parametrize(

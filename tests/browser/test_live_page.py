@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from importlib.resources import files
 
 import pytest
 
-from echelon.live.answers import TYPES
 from echelon.live.view import LiveView
 from echelonflow.errors import EXIT_VALID
 from echelonflow.records.progress import Warned
-from tests.in_browser import chromium, opened
+from tests.chromium import opened
 from tests.unit.fake_controller import FakeController, live
 from tests.unit.watched_experiment import RUNNING, carried, experiment
 
 LIMIT_MS = 15_000
-MOST_BYTES = 30_000
-browsing = pytest.mark.slow  # it takes seconds to start
+pytestmark = pytest.mark.slow  # a browser takes seconds to start
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as found:
-        yield found
 
 
 @contextlib.contextmanager
@@ -52,16 +43,6 @@ def shown(page, words, selector="body"):
     page.locator(selector).get_by_text(words).first.wait_for(timeout=LIMIT_MS)
 
 
-def test_the_page_is_small_and_names_no_other_place():
-    page = {name: (files("echelon.live") / "page" / name).read_text() for name in TYPES}
-    assert sum(len(text.encode()) for text in page.values()) < MOST_BYTES
-    for name, text in page.items():
-        assert "://" not in text.replace("http://www.w3.org/2000/svg", ""), name
-        assert "innerHTML" not in text, name
-        assert not ("style=" in text and name == "index.html"), name
-
-
-@browsing
 def test_numbers_are_those_of_the_run_and_its_controller(browser, tmp_path):
     with watching(tmp_path) as (view, _, told), opened(browser, view.url) as found:
         page = found.page
@@ -98,7 +79,6 @@ def test_numbers_are_those_of_the_run_and_its_controller(browser, tmp_path):
         assert all(url.startswith((view.url, "data:")) for url in found.requests)
 
 
-@browsing
 def test_a_policy_is_swapped_and_a_refused_order_is_said_in_words(browser, tmp_path):
     with watching(tmp_path) as (view, controller, _), opened(browser, view.url) as found:
         page = found.page
@@ -117,7 +97,6 @@ def test_a_policy_is_swapped_and_a_refused_order_is_said_in_words(browser, tmp_p
         assert texts(page, "#policy") == ["coflow(grouping=group) (priority)"]
 
 
-@browsing
 def test_every_page_shows_the_end_with_the_report_and_keeps_it_when_nobody_serves_any_more(browser, tmp_path):
     with contextlib.ExitStack() as pages:
         with watching(tmp_path) as (view, _, _):
@@ -133,7 +112,6 @@ def test_every_page_shows_the_end_with_the_report_and_keeps_it_when_nobody_serve
         assert texts(page, "#jobs tbody tr:first-child > *")[2] == "2 of 2"  # what was last is still there
 
 
-@browsing
 def test_a_view_that_was_killed_is_told_from_one_that_is_slow(browser, tmp_path):
     with contextlib.ExitStack() as around:
         page = None
@@ -148,7 +126,6 @@ def test_a_view_that_was_killed_is_told_from_one_that_is_slow(browser, tmp_path)
             page.locator("#ended").wait_for(state="hidden", timeout=LIMIT_MS)
 
 
-@browsing
 def test_names_that_mean_harm_are_text(browser, tmp_path):
     says = live(job=HOSTILE, flow=HOSTILE, policy=HOSTILE)
     with watching(tmp_path, says) as (view, _, told), opened(browser, view.url) as found:
@@ -164,7 +141,6 @@ def test_names_that_mean_harm_are_text(browser, tmp_path):
         assert found.complaints == []
 
 
-@browsing
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read_in_both_schemes_and_on_a_laptop(browser, tmp_path, scheme):
     with watching(tmp_path) as (view, _, _), opened(browser, view.url, color_scheme=scheme) as found:
@@ -196,7 +172,6 @@ def luminance(colour):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-@browsing
 def test_everything_has_a_name_for_who_does_not_see_it(browser, tmp_path):
     with watching(tmp_path) as (view, _, _), opened(browser, view.url) as found:
         page = found.page
@@ -220,7 +195,6 @@ def test_everything_has_a_name_for_who_does_not_see_it(browser, tmp_path):
         assert page.evaluate("document.activeElement.textContent") == "Swap"
 
 
-@browsing
 def test_another_experiment_of_the_same_command_is_drawn_anew(browser, tmp_path):
     first, second = tmp_path / "1", tmp_path / "2"
     for folder in (first, second):
