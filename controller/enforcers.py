@@ -3,8 +3,8 @@
 `priority` uses the order: it is folded into classes (`echelonflow.scheduling.folding`), and no flow is paced. By default
 flows that are in each other's way get classes in their order. Where classes run out, the last of those for which the allocation
 has nothing wait at their senders. `rate` uses the rates alone: all flows share the first data class and are paced by
-their senders. `weighted` uses the rates, too, but paces nobody: flows of like rates share a class, and on each link classes have
-weights that follow what is allocated (`echelonflow.scheduling.weighting`; `controller.weight_book` has the weights).
+their senders. `weighted` uses the rates, too, but paces nobody. Flows of like rates share a class
+(`echelonflow.scheduling.weighting`), and on each link classes have weights that follow what is allocated (`controller.weight_book`).
 Options stand in brackets: `priority(classes=3, folding=top)`. Adding an enforcer is adding a function and its name in `ENFORCERS`.
 """
 

@@ -36,6 +36,8 @@ def message_table() -> str:
         messages.Before,
         messages.GraphStep,
         messages.Setting,
+        messages.Queues,
+        messages.ClassShare,
     ]
     rows = []
     for kind in kinds:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from controller.enforcers import WEIGHTED
 from echelon.experiment.specs import FaultSpec
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Job
@@ -148,3 +149,15 @@ def _lost_share(spec: FaultSpec) -> float:
     if not 0 < share < 1:
         raise InputError(f"share: is {spec.share}; it must lie between 0 % and 100 % (all lost: controller-stop)")
     return share
+
+
+def unweighable(chosen: Sequence[str], planned: Sequence[Fault]) -> list[str]:
+    """What is wrong with planned faults under these enforcers: the first is the experiment's, `auto` for the others, each a policy's own.
+
+    A link that is slowed down has its classes put in order again, whatever weights they had.
+    """
+    first, *own = chosen
+    weighs = any(text.partition("(")[0].strip() == WEIGHTED for text in (own if first == "auto" else [first]))
+    if weighs and any(isinstance(fault, LinkRate) for fault in planned):
+        return ["faults: a link whose rate changes does not go with the enforcer weighted; choose priority or rate"]
+    return []

@@ -22,7 +22,7 @@ from echelon.experiment.arrivals import with_arrivals
 from echelon.experiment.background import background_job
 from echelon.experiment.extent import Extent
 from echelon.experiment.fault_lines import LineOf, collect, no_line, refusal
-from echelon.experiment.faults import build_fault, overlaps
+from echelon.experiment.faults import build_fault, overlaps, unweighable
 from echelon.experiment.job_trace import Wanted, build_job_trace
 from echelon.experiment.jobs import BuiltJob, build_job
 from echelon.experiment.networks import build_network
@@ -166,6 +166,7 @@ def check(data: dict[str, Any], path: Path, line_of: LineOf = no_line, known: Se
     collect(faults, "emulation.progress_interval", lambda: _progress_interval_s(spec.emulation.progress_interval))
     realism = collect(faults, "fluid", spec.fluid.realism)
     planned = _planned_faults(spec, network, made.jobs, faults)
+    faults += unweighable([spec.emulation.enforcer, *enforcers.values()], planned)
     counting = _counting(spec, made, faults)
     jobs, queue = _arriving(spec, made, network, faults)
     sweep = spec.sweep

@@ -5,9 +5,8 @@ Every outgoing interface of the testbed has one HTB tree, which `testbed.queues`
 all data classes borrow at one prio, and take turns there (deficit round robin) that are as long as their weights. Class 0,
 of acknowledgements, goes before them either way.
 
-Weights are turns and not rates that HTB guarantees. What a class sends at such a rate it sends at once, whatever others do, and
-what it once sent at a low rate it owes: raised to a high one, it has no turn until that debt is paid, for up to a minute.
-Turns have no memory.
+Weights are turns and not rates that HTB guarantees. What a class sent while such a rate was low, it owes. When the rate
+is raised, it has no turn by it until that debt is paid, for up to a minute. Turns have no memory.
 """
 
 from __future__ import annotations

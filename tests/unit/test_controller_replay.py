@@ -14,6 +14,7 @@ from controller import app, replay_log
 from controller.clients import Client
 from controller.coordinator import Coordinator
 from controller.fabric import KnownFabric
+from controller.instructions import BeginWeighing, EndWeighing
 from controller.learning import LearnedFabric
 from echelon.cli.main import app as app_of_commands
 from echelonflow.errors import InputError, PolicyError
@@ -24,7 +25,7 @@ from echelonflow.records.folder import RunFiles
 from echelonflow.scheduling import policies
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.policies import Policy
-from echelonflow.wire.messages import Begin, End, Finish, Hello, Progress, Ready, Release, encode
+from echelonflow.wire.messages import Begin, End, Finish, Hello, Progress, Queues, Ready, Release, encode
 from tests.unit.scripted_run import declared, steps
 
 RUNNER = 1
@@ -110,7 +111,8 @@ def run(world, network, folder, policy, enforcer, in_mid_run=lambda: None, itera
     """One run of three jobs, recorded in `folder`; `in_mid_run` is called once in the middle."""
     clients = {host: number for number, host in enumerate(network.hosts, start=10)}
     groups = declared(network.hosts)
-    world.say(RUNNER, Begin("r", policy, enforcer, len(clients), str(folder / "decisions.jsonl")))
+    queues = Queues(12_500, 0.002)
+    world.say(RUNNER, Begin("r", policy, enforcer, len(clients), str(folder / "decisions.jsonl"), queues=queues))
     for host, client in clients.items():
         world.say(client, Hello("agent", host), Ready())
     flow_of = {(group.job, flow.flow): flow for group in groups for flow in group.flows}
@@ -157,6 +159,16 @@ def test_every_policy_decides_the_same_again(world, network, tmp_path, policy):
     world.say(RUNNER, Hello("runner", ""))
     run(world, network, tmp_path, policy, policies.load(policy).enforcer)
     check(tmp_path)
+
+
+@pytest.mark.parametrize("policy", ["echelonflow", "coflow", "weighted(per=job)", "aalo"])
+def test_weights_are_the_same_again(world, network, tmp_path, monkeypatch, policy):
+    changed = []
+    monkeypatch.setattr(world.shell, "_weigh", changed.append)
+    world.say(RUNNER, Hello("runner", ""))
+    run(world, network, tmp_path, policy, "weighted")
+    assert any(decision.weights for decision in check(tmp_path))
+    assert [type(one) for one in changed[:1] + changed[-1:]] == [BeginWeighing, EndWeighing]
 
 
 def test_a_run_in_which_everything_happens_is_replayed(world, network, tmp_path):
