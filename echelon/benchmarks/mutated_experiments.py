@@ -19,10 +19,12 @@ from echelon.cases import mutations
 from echelon.experiment import schema, yaml_file
 from echelon.places import EXPERIMENTS
 from echelonflow.errors import InputError
+from echelonflow.model import topologies
 from echelonflow.scheduling import policies
 
 CASES_OF_A_REPEAT = 2_000
 """Of either kind: the 5 repeats of `echelon bench` make 10,000."""
+LAYERS = Path(topologies.__file__).parent / "three-layer.csv"
 KINDS = ("structured", "byte-level")
 FOREIGN = re.compile(
     r"pydantic|ruamel|msgspec|Input should|NoneType|Traceback|KeyError|ValueError|TypeError|AttributeError|object is not|"
@@ -49,7 +51,28 @@ faults:
   - {fault: link-rate, link: [h1, l1], rate: 40 %, at: 1 s, for: 2 s}
   - {fault: slowdown, host: h2, factor: 2, at: 500 ms}
 """
+ARRIVING = """
+name: arriving
+network: {topology: fat-tree, k: 4, rate: 1 Gbit/s, gpus_per_host: 2}
+placement: packed
+queue: backfill
+arrivals: {process: poisson, every: 200 ms, seed: 3}
+jobs:
+  - {name: a, paradigm: gpipe, stages: 3, micro_batches: 3, forward: 1 s, backward: 2 s, activation: 1 MB, count: 3, jitter: 5 %}
+  - {name: b, paradigm: fsdp, ranks: 4, layers: 3, forward: 1 s, backward: 2 s, parameter: 1 MB, stragglers: {ranks: [2], slowdown: 1.3}}
+  - {name: c, job_trace: {format: muri, file: cluster/muri/trace1.csv, rate: 1 Gbit/s, pattern: all-to-all, jobs: 2, cut: 10, most_iterations: 5},
+     stragglers: {count: 1, slowdown: 2}}
+background:
+  - {name: noise, load: 10 %, size: 1 MB, sizes: heavy-tailed, for: 2 s, hosts: [h1, h2, h5], seed: 2}
+policies: [fair, echelonflow]
+"""
 """What no shipped experiment has."""
+JOBS = """job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,iteration_time,resource_time_0,resource_time_1,resource_time_2
+0,1,5000,1000,dqn,128,490000,1000,490,446,8,0
+1,4,7000,20,bert,4,3800,4000,190,0.5,163,18
+2,8,11000,4000,vgg16,16,856000,0,214,82,75,66
+"""
+"""It stands for a trace that is not published with this project."""
 
 
 def run(repeat: int, say: Say) -> list[Figure]:
@@ -91,7 +114,16 @@ class Seeds:
         shutil.copy(trace, folder)
         shutil.copy(trace, folder / "FB2010-1Hr-150-0.txt")
         # The small trace stands for Facebook's, which is not published with this project.
-        self.texts = [*(path.read_bytes().replace(b"coflows: 100", b"coflows: 10") for path in files), MORE.encode()]
+        self.texts = [
+            *(path.read_bytes().replace(b"coflows: 100", b"coflows: 10") for path in files),
+            MORE.encode(),
+            ARRIVING.encode(),
+        ]
+        for name, text in (("muri/trace1.csv", JOBS), ("lingjun/topo.csv", LAYERS.read_text(encoding="utf-8"))):
+            (folder / "cluster" / name).parent.mkdir(parents=True)
+            (folder / "cluster" / name).write_text(text, encoding="utf-8")
+        self.variables = {"COFLOW_BENCHMARK": str(folder), "ECHELON_DATA": str(folder)}
+        """Of the environment: they say where those files are."""
         self.trees = [self._read(text) for text in self.texts]
 
     def _read(self, text: bytes) -> dict[str, Any]:
@@ -108,7 +140,7 @@ class Seeds:
 
 def measured(seeds: Seeds, kind: str, cases: int, say: Say) -> Tally:
     """Read mutants 0 to `cases` - 1 of a kind."""
-    os.environ["COFLOW_BENCHMARK"] = str(seeds.folder)
+    os.environ.update(seeds.variables)
     for name in policies.names():  # so that no child has to load them
         policies.load(name)
 

@@ -22,7 +22,8 @@ def seeds(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_mutants_are_read_or_refused_in_one_message(seeds, kind, monkeypatch):
-    monkeypatch.setenv("COFLOW_BENCHMARK", str(seeds.folder))
+    for name, value in seeds.variables.items():
+        monkeypatch.setenv(name, value)
     path = seeds.folder / "case.yaml"
     found = [read_case(path, seeds.case(kind, seed)) for seed in range(CASES)]
     assert [(seed, each.words) for seed, each in enumerate(found) if each.fault] == []
@@ -31,7 +32,8 @@ def test_mutants_are_read_or_refused_in_one_message(seeds, kind, monkeypatch):
 
 
 def test_what_is_mutated_is_right_before(seeds, monkeypatch):
-    monkeypatch.setenv("COFLOW_BENCHMARK", str(seeds.folder))
+    for name, value in seeds.variables.items():
+        monkeypatch.setenv(name, value)
     path = seeds.folder / "case.yaml"
     for text, tree in zip(seeds.texts, seeds.trees, strict=True):
         for content in (text, mutations.written(tree).encode()):
