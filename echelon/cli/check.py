@@ -65,15 +65,17 @@ def _described(experiment: Experiment) -> Iterator[str]:
         yield "           connections are spread over equally short paths"
     imported = {note.job: note.imported for note in experiment.notes}
     names = {job.name for job in experiment.jobs}
-    for name in imported.keys() - names:  # many jobs of one file
-        yield f"jobs       {name}: as they are in a trace"
-        yield from (f"           {line}" for line in imported[name])
+    for name, lines in imported.items():
+        if lines and name not in names:
+            yield f"jobs       {name}: several, out of a file"
+            yield from (f"           {line}" for line in lines)
     for job in experiment.jobs[:MOST_LISTED]:
         flows = job.dag.transfers
         size = format_size(sum(flow.size_bytes for flow in flows))
         work = f"{len(job.dag.computes)} computations, {len(flows)} flows of {size} together"
         yield f"job        {job.name}: {job.dag.ranks} ranks, {_number(job.iterations, 'iteration')} of {work}"
-        yield f"           on {_hosts(job.placement)}"
+        arrives = f", from {job.start_s:g} s on" if job.start_s > 0 else ""
+        yield f"           {'on ' + _hosts(job.placement) if job.is_placed else 'waits for GPUs'}{arrives}"
         yield from (f"           {line}" for line in imported.get(job.name, ()))
         if job.discipline is not None:
             tasks = _number(len(job.discipline.tasks), "task")

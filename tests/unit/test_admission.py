@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from echelon.cli.main import app
 from echelon.experiment import schema
 from echelon.experiment.extent import check_emulation
 from echelon.running import runner
@@ -164,3 +166,12 @@ def test_what_waits_for_gpus_is_not_emulated(tmp_path: Path):
 def test_a_queue_that_cannot_be_is_refused(tmp_path: Path, before: str, after: str, words: str):
     with pytest.raises(InputError, match=words):
         schema.load(written(tmp_path, QUEUED.replace(before, after)))
+
+
+def test_a_check_says_who_waits_and_from_when(tmp_path: Path):
+    found = CliRunner().invoke(app, ["check", str(written(tmp_path, QUEUED))])
+    assert found.exit_code == 0
+    lines = [line.strip() for line in found.stdout.splitlines()]
+    assert lines.count("waits for GPUs") == 1
+    assert sum(line.startswith("waits for GPUs, from 0.") for line in lines) == 3
+    assert not any(line.startswith("jobs ") for line in lines)
