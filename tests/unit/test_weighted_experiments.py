@@ -21,7 +21,9 @@ emulation: {enforcer: ENFORCER}
 fluid: {enforcer: weighted, classes: 3}
 faults: [{fault: FAULT, at: 1 s, host: h1, factor: 2}]
 """
-SLOWED = EXPERIMENT.replace("FAULT, at: 1 s, host: h1, factor: 2", "link-rate, at: 1 s, link: [h1, s1], rate: 10 Mbit/s")
+SLOWED = EXPERIMENT.replace(
+    "FAULT, at: 1 s, host: h1, factor: 2", "link-rate, at: 1 s, link: [h1, s1], rate: 10 Mbit/s"
+)
 
 
 def load(tmp_path, text, enforcer="weighted", policy="fair"):
