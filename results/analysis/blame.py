@@ -22,6 +22,7 @@ from echelonflow.records.blame import CAUSES, Blame, Cause
 from echelonflow.records.rates import RateLog
 from echelonflow.records.run_columns import FlowColumns
 from echelonflow.records.run_record import RunRecord
+from results.analysis.connection_paths import paths_of
 from results.analysis.critical_path import Stretch, times_of
 from results.analysis.link_shares import LinkShares, Pieces, Waited
 from results.analysis.numbers import last_ends_s
@@ -85,12 +86,11 @@ class _Sending:
         flows = FlowColumns.of(record.flows)
         numbers = {job.name: number for number, job in enumerate(jobs)}
         job: Ints = np.array([numbers[s.job] for s in flows.steps], np.int64)
-        places: dict[tuple[str, str], int] = {}
-        path_of = np.array([places.setdefault((s.src_host, s.dst_host), len(places)) for s in flows.steps], np.int64)
+        path_of, paths = paths_of(flows.steps, network)
         return _Sending(
             Pieces(*rates.pieces(flows.finish_s)),
             job[flows.step],
-            [network.path(*ends) for ends in places],
+            paths,
             path_of[flows.step],
             np.array(network.capacity_Bps),
         )

@@ -19,6 +19,7 @@ from echelonflow.records.link_load import LinkLoad
 from echelonflow.records.rates import RateLog
 from echelonflow.records.run_columns import FlowColumns
 from echelonflow.records.run_record import FlowRecord, RunRecord
+from results.analysis.connection_paths import paths_of
 
 PARTS = 50
 """Equal parts of the time, over each of which the load of a link is averaged."""
@@ -46,26 +47,19 @@ def loads_by_rates(record: RunRecord, network: Network, rates: RateLog, begin_s:
         return []
     flows = FlowColumns.of(record.flows)
     row, *pieces = rates.pieces(flows.finish_s)
-    of_step, paths = _paths([(s.src_host, s.dst_host) for s in flows.steps], network)
+    of_step, paths = paths_of(flows.steps, network)
     return _loads(_Sent(paths, of_step[flows.step[row]], *pieces), network, begin_s, end_s)
 
 
 def loads_by_records(flows: Sequence[FlowRecord], network: Network, begin_s: float, end_s: float) -> list[LinkLoad]:
     """The same by the records of flows alone: without peaks."""
     ended = [f for f in flows if not math.isnan(f.finish_s)]
-    path, paths = _paths([(f.src_host, f.dst_host) for f in ended], network)
+    path, paths = paths_of(ended, network)
     times = np.array([(f.start_s, f.finish_s, f.size_bytes) for f in ended], np.float64).reshape(-1, 3)
     finish_s = times[:, 1]
     start_s = np.minimum(times[:, 0], finish_s - _AT_ONCE_S)
     found = _loads(_Sent(paths, path, start_s, finish_s, times[:, 2] / (finish_s - start_s)), network, begin_s, end_s)
     return [msgspec.structs.replace(each, peak_share=None) for each in found]
-
-
-def _paths(ends: Sequence[tuple[str, str]], network: Network) -> tuple[Ints, list[tuple[int, ...]]]:
-    """Which path each pair of hosts takes, and the paths."""
-    places: dict[tuple[str, str], int] = {}
-    which = [places.setdefault(pair, len(places)) for pair in ends]
-    return np.array(which, np.int64), [network.path(*pair) for pair in places]
 
 
 def _loads(sent: _Sent, network: Network, begin_s: float, end_s: float) -> list[LinkLoad]:

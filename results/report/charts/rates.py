@@ -80,7 +80,7 @@ def _shares(run: ShownRun, network: Network) -> Floats:
     """Share of each link's capacity that was used in each bin of the window: links by `BINS`."""
     edges_s = np.linspace(run.window.start_s, run.window.finish_s, BINS + 1)
     by_path: dict[tuple[int, ...], list[tuple[float, float, float]]] = defaultdict(list)
-    path_of = functools.cache(functools.partial(_path, network))
+    path_of = functools.cache(network.path)
     for src, dst, port, start_s, finish_s, size_bytes in _sent(run.record.flows):
         if start_s < edges_s[-1] and finish_s > edges_s[0]:
             by_path[path_of(src, dst, port)].append((start_s, finish_s, size_bytes))
@@ -88,13 +88,6 @@ def _shares(run: ShownRun, network: Network) -> Floats:
     for path, flows in by_path.items():
         sent_bytes[list(path)] += _sent_in_bins(np.array(flows), edges_s)
     return sent_bytes / (np.asarray(network.capacity_Bps)[:, None] * np.diff(edges_s))
-
-
-def _path(network: Network, src: str, dst: str, src_port: int) -> tuple[int, ...]:
-    """The links of a connection; where the network spreads connections, its port has a say."""
-    if getattr(network, "spreads_connections", False):
-        return network.path(src, dst, src_port)  # type: ignore[call-arg,unused-ignore]
-    return network.path(src, dst)
 
 
 def _sent(flows: Sequence[FlowRecord]) -> list[tuple[str, str, int, float, float, int]]:
