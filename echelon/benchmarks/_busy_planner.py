@@ -18,7 +18,7 @@ from controller.planner_process import PlannerError, PlannerProcess
 from echelonflow.model import topologies
 from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
 from echelonflow.model.network import Network
-from echelonflow.records.events import ClientSaid, RoundOver, SwitchReady
+from echelonflow.records.events import ClientSaid, PlannerPrepared, RoundOver, SwitchReady
 from echelonflow.scheduling import kernels
 from echelonflow.scheduling.own_policy.child import wait_here
 from echelonflow.scheduling.planning import PlanMade
@@ -93,6 +93,7 @@ class _Driven:
             self._coordinator.handle(SwitchReady(switch), -1.0)
         begin = Begin("r", "lookahead(budget=1)", "priority", len(self._agents), "")
         self._say(1, Hello("runner", ""), begin)
+        self._coordinator.handle(PlannerPrepared(), -START_DELAY_S)
         for host, client in self._agents.items():
             self._say(client, Hello("agent", host))
         for group in self._groups:

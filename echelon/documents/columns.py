@@ -54,7 +54,7 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "links.csv": LINK_COLUMNS,
         "blame.csv": BLAME_COLUMNS,
         "coflows.csv": (CoflowRow,),
-        "arrivals.csv": (ArrivalRow,),
+        "arrivals.csv": (ArrivalRow, RunMark),
         "decisions.jsonl": (RunKey, DecisionRecord),
         "cells.csv": (CellKey, JobFigures, CellEnd),
         "summary.json": (Summary,),

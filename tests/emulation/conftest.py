@@ -17,11 +17,11 @@ from tests.waiting import ending, started
 
 ECHELON = [sys.executable, "-m", "echelon.cli"]
 CSV_COLUMNS = {
-    "iterations": "policy,repeat,job,iteration,start_s,finish_s,duration_s,exposed_s,predicted_s,in_force",
-    "groups": "policy,repeat,job,iteration,group,kind,reference_s,finish_s,tardiness_s",
+    "iterations": "policy,repeat,job,iteration,start_s,finish_s,duration_s,exposed_s,predicted_s,in_force,counted,valid",
+    "groups": "policy,repeat,job,iteration,group,kind,reference_s,finish_s,tardiness_s,valid",
     "flows": "policy,repeat,job,iteration,group,flow,src,dst,size_bytes,release_s,start_s,finish_s,ideal_finish_s,"
     "tardiness_s,dscp,pcap_start_s,pcap_finish_s,pcap_bytes,pcap_dscp,retransmissions,"
-    "ahead,held,corrected_s,ready_s,path",
+    "ahead,held,corrected_s,ready_s,path,valid",
 }
 
 SHORT_PIPELINE = """

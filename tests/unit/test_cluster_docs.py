@@ -45,7 +45,7 @@ def test_the_words_about_the_table_are_those_of_what_is_placed():
 
 
 def test_the_experiment_can_be_read_and_every_key_of_a_network_is_described(tmp_path):
-    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    text = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[0]
     path = Path(tmp_path / "e.yaml")
     path.write_text(text)
     found = schema.load(path)

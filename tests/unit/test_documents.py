@@ -28,8 +28,8 @@ from echelonflow.records.folder import RunFiles, RunFolder
 from echelonflow.scheduling import policies
 
 PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", *(f"docs/{p.name}" for p in sorted((ROOT / "docs").glob("*.md")))]  # fmt: skip
-EXAMPLES = {"mine.py", "plot.py", "training.yaml", "job.json"}
-"""Files that a reader is told to make."""
+EXAMPLES = {"mine.py", "plot.py", "training.yaml", "job.json", "experiment.yaml", "sweep.yaml"}
+"""Files that a reader is told to make, or finds in a folder of results."""
 RUN_FOLDER = "DIR/"
 """What begins so is in a run's folder, not in the repository."""
 SOURCE = (".py", ".md", ".sh", ".toml", ".cfg", ".cff", ".yaml")

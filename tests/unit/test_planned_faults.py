@@ -281,7 +281,7 @@ class TestStruckRun:
             controller_away=False,
             jobs=(job,),
             assignment=SimpleNamespace(faults=(Crash(at_s=1.0, host=host),), decisions="wait"),
-            net=SimpleNamespace(network=paper_network()),
+            net=SimpleNamespace(network=paper_network(), queue_sizes=None),
             line=SimpleNamespace(send=lambda message: asked.append(("say", message))),
             kill_controller=lambda: asked.append(("kill", "controller")),
             start_controller=lambda _limit_s, begin: asked.append(("start", begin)),

@@ -83,4 +83,5 @@ def test_a_simulation_without_pictures_loads_neither_plotting_nor_the_compiler(e
         )
         assert code == 0
     """
-    assert not loaded_by(program, experiment, tmp_path / "out") & {"matplotlib", "numba", "scipy"}
+    # A bound on what any scheduler could do is solved by scipy.
+    assert not loaded_by(program, experiment, tmp_path / "out") & {"matplotlib", "numba"}

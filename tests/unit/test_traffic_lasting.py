@@ -49,6 +49,7 @@ class Place:
             lambda: self.told.append("back"),
             lambda key: self.state.get(key, (0, None)),
             self.told.append,
+            self.told.append,
         )
         self.client = LastingClient(self.connect, "h1", faults, callbacks, lambda: self.now_s)
 
