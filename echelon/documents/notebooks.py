@@ -37,8 +37,8 @@ def shown(notebook: Any) -> list[list[str]]:
     found = []
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            texts = [out.get("text") or out.get("data", {}).get("text/plain", "") for out in cell.outputs]
-            found.append([str(text) for text in texts])
+            told = [out for out in cell.outputs if out.get("name") != "stderr"]  # which comes in pieces, as time allows
+            found.append([str(out.get("text") or out.get("data", {}).get("text/plain", "")) for out in told])
     return found
 
 
