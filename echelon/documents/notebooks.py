@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,9 @@ def executed(path: Path) -> Any:
         notebook, timeout=_LIMIT_S, resources={"metadata": {"path": str(path.parent)}}, record_timing=False
     )
     try:
-        asyncio.run(client.async_execute())
+        # A loop of its own, in a thread of its own: the caller may have one (a notebook, a driven browser).
+        with ThreadPoolExecutor(max_workers=1) as aside:
+            aside.submit(asyncio.run, client.async_execute()).result()
     except CellExecutionError as error:
         raise InputError(f"{path}: a cell fails: {error.ename}: {error.evalue}") from None
     return notebook

@@ -74,7 +74,7 @@ def _panel(ax: Any, job: str, results: Sequence[PolicyResult], looks: Mapping[st
                 y, abs(spent_s), left=left_s, height=0.68, color=colour, hatch=hatch, edgecolor="white", linewidth=0.4
             )
             right_s += max(spent_s, 0.0)
-    ax.set_yticks(range(len(results)), [result.policy for result in results])
+    ax.set_yticks(range(len(results)), [style.beside_axis(result.policy) for result in results])
     ax.set_ylim(len(results) - 0.4, -0.6)
     ax.set_title(job)
     ax.grid(visible=False, axis="y")

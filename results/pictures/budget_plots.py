@@ -33,7 +33,7 @@ def draw_budgets(path: Path, summary: Summary, *, page: style.Page = style.SCREE
         for line, job in zip(grid, jobs, strict=True):
             mine = [result for result in explained if result.job == job]
             _panel(line[0], mine, PARTS)
-            line[0].set_yticks(range(len(mine)), [result.policy for result in mine])
+            line[0].set_yticks(range(len(mine)), [style.beside_axis(result.policy) for result in mine])
             line[0].set_title(job)
             line[0].set_xlabel("iteration time (s)")
             _panel(line[1], mine, PARTS[1:], scale=1e3)

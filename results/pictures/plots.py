@@ -139,7 +139,7 @@ def draw_times(
             for ax, (name, title) in zip(line, what, strict=True):
                 _times_panel(ax, results, name, page)
                 ax.set_xlabel(title.replace(" ", "\n", 1) if page.narrow else title)
-            line[0].set_yticks(range(len(results)), [result.policy for result in results])
+            line[0].set_yticks(range(len(results)), [style.beside_axis(result.policy) for result in results])
             line[0].set_ylim(len(results) - 0.4, -0.6)
             line[0].set_title(job)
         simulated = summary.backend == "fluid"

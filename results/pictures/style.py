@@ -121,9 +121,18 @@ def distribution(values: Sequence[float] | Floats, *, whole: bool = True) -> tup
     return found[kept], share[kept]
 
 
+_LONGEST_LABEL = 32
+"""Characters."""
+
+
 def class_colours(classes: int) -> list[tuple[float, float, float, float]]:
     """Colours of `classes` traffic classes from the highest: even in brightness, so the highest is darkest in print too."""
     return [mpl.colormaps["viridis"](0.92 * i / max(classes - 1, 1)) for i in range(classes)]
+
+
+def beside_axis(name: str) -> str:
+    """A name as the label of a tick: of a long one (the path of a policy file) only the end, so that the drawing keeps its room."""
+    return name if len(name) <= _LONGEST_LABEL else "…" + name[1 - _LONGEST_LABEL :]
 
 
 def _of_page(page: Page) -> dict[str, object]:

@@ -17,6 +17,8 @@ from results.folder import analyse
 from tests.unit.synthetic_run import paper_job, paper_network, synthetic_run, write_experiment
 
 HOSTILE = "</script><b>mine</b>.py"
+LONG = "a-folder-with-quite-a-long-name"
+"""Columns beside a long path must stay readable on paper."""
 PAPER_PX = (297 - 2 * 12) / 25.4 * 96
 """What is printed of a page: A4 across, less the margins of the style sheet."""
 
@@ -24,7 +26,7 @@ PAPER_PX = (297 - 2 * 12) / 25.4 * 96
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     """A run folder as an emulation leaves it; one policy is called what HTML would obey."""
-    mine = tmp_path_factory.mktemp("policies") / HOSTILE
+    mine = tmp_path_factory.mktemp("policies") / LONG / HOSTILE
     mine.parent.mkdir(parents=True)
     mine.write_text(Path(policies.__file__).with_name("fair.py").read_text())
     network = paper_network()

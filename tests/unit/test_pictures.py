@@ -68,3 +68,11 @@ def test_pictures_for_a_paper_are_as_wide_as_a_column_and_can_be_read(tmp_path, 
     assert "<text" not in (root / "figures" / "paper" / "gantt.svg").read_text()
     analyse(root)
     assert not list((root / "figures" / "paper").glob("*.png"))
+
+
+def test_of_a_long_name_the_end_labels_a_tick():
+    assert style.beside_axis("fair") == "fair"
+    label = style.beside_axis("/home/someone/research/policies/" + "mine.py")
+    assert label.startswith("…")
+    assert label.endswith("policies/mine.py")
+    assert len(label) == len(style.beside_axis("x" * 500))
