@@ -2,8 +2,10 @@
 
 Eight files have two jobs each, whose paradigms, hosts, sizes and iteration times are drawn from a seed, which is the file's
 number. Two more have a parameter server whose buckets wait for their own pulls alone, across the end of the iteration, beside
-a job that is drawn. All jobs have so many iterations that they last about equally long at the pace that they can keep
-up together: what counts is what happens while all run (`echelon/study/steady.py`).
+a job that is drawn. Models have four equal layers. A job is made longer, computation and bytes alike, until its shortest
+transfer takes `SHORTEST_S` at the hosts' rate: what is much shorter, the emulated network does not time well. All jobs have
+so many iterations that they last about equally long at the pace that they can keep up together: what counts is what
+happens while all run (`echelon/study/steady.py`).
 """
 
 from __future__ import annotations
@@ -31,31 +33,39 @@ FOLDER = EXPERIMENTS / "steady"
 DRAWN, CROSSING = 8, 2
 LINK_MBIT = 30
 HOSTS = 8
-PROFILE = "gpt2-small-b8-s1024-h100"
 ITERATION_S = (1.5, 2.5)
-"""How long a job's computation and communication take, added up; drawn."""
+"""How long a job's computation and communication take, added up, before it is made longer; drawn."""
 INTENSITY = (0.4, 2.0)
 """Communication over computation; drawn log-uniformly."""
-LASTS_S = 20.0
+SHORTEST_S = 0.05
+"""What the shortest transfer of a job takes at the hosts' rate, at least."""
+LASTS_S = 12.0
 """How long jobs are to last together, behind their first iterations."""
+TIMES_MS: Mapping[str, float] = MappingProxyType({"forward": 100.0, "backward": 200.0})
+SIZE_KB = 1000.0
+SIZES = ("parameter", "bucket", "activation", "dispatch")
+"""What jobs have before they are scaled: times by name, and one size."""
+BUCKETS = {"parameter": SIZE_KB, "bucket": SIZE_KB}
+LAYERS = {"layers": 4, **TIMES_MS}
+PIPELINE = {"stages": 4, "micro_batches": 6, **TIMES_MS, "activation": SIZE_KB}
 PARADIGMS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        "data-parallel": {"ranks": 4, "bucket": "100 MB"},
-        "parameter-server": {"workers": 4, "servers": 2, "bucket": "100 MB"},
-        "fsdp": {"ranks": 4},
-        "zero": {"ranks": 4, "bucket": "100 MB"},
-        "gpipe": {"stages": 4, "micro_batches": 6},
-        "pipeline-1f1b": {"stages": 4, "micro_batches": 6},
-        "tensor-parallel": {"ranks": 2},
-        "expert-parallel": {"ranks": 4, "expert_every": 4, "gradients": False},
+        "data-parallel": {"ranks": 4, **LAYERS, **BUCKETS},
+        "parameter-server": {"workers": 4, "servers": 2, **LAYERS, **BUCKETS},
+        "fsdp": {"ranks": 4, **LAYERS, "parameter": SIZE_KB},
+        "zero": {"ranks": 4, **LAYERS, **BUCKETS},
+        "gpipe": PIPELINE,
+        "pipeline-1f1b": PIPELINE,
+        "tensor-parallel": {"ranks": 2, **LAYERS, "activation": SIZE_KB},
+        "expert-parallel": {"ranks": 4, **LAYERS, "dispatch": SIZE_KB, "expert_every": 2},
     }
 )
 CROSSING_JOB: Mapping[str, Any] = MappingProxyType(
-    {"paradigm": "parameter-server", "workers": 3, "servers": 1, "bucket": "25 MB"}
+    {"paradigm": "parameter-server", "workers": 3, "servers": 1, **LAYERS, **BUCKETS}
 )
 POLICIES = (
     "fair", "fifo", "coflow(grouping=collective)", "echelonflow(order=tardiness,within=strict)",
-    "echelonflow(order=job,within=strict)", "echelonflow(order=due,within=strict)", "clock", "lookahead",
+    "echelonflow(order=due,within=strict)", "clock", "lookahead",
 )  # fmt: skip
 
 
@@ -69,8 +79,8 @@ class _Drawn:
         head = [
             f"# {words}.",
             "#",
-            f"# Computations and bytes are those of a measured profile ({PROFILE}), scaled. Paradigms, hosts, iteration times and",
-            "# the share of communication are drawn by chance; nothing is chosen for how it comes out.",
+            "# Paradigms, hosts, iteration times and the share of communication are drawn by chance; nothing is chosen for how it",
+            f"# comes out. No transfer takes less than {SHORTEST_S * 1e3:g} ms at the hosts' rate.",
             "# Written by `python -m echelon.documents.steady_files`.",
         ]
         made = io.StringIO()
@@ -100,7 +110,7 @@ def drawn(number: int) -> str:
         "repeats": 3,
     }
     for place, job in enumerate(jobs):
-        source["jobs"].append(_scaled(rng, f"job{place + 1}", job, network))
+        source["jobs"].append(_job(rng, f"job{place + 1}", job, network))
     _set_iterations(source)
     return _Drawn(source).text(source["title"])
 
@@ -126,21 +136,30 @@ def _network(rng: random.Random) -> dict[str, Any]:
     }
 
 
-def _scaled(rng: random.Random, name: str, job: dict[str, Any], network: dict[str, Any]) -> dict[str, Any]:
+def _job(rng: random.Random, name: str, job: dict[str, Any], network: dict[str, Any]) -> dict[str, Any]:
     """The job on hosts that are drawn, with times and bytes as they are drawn."""
     ranks = job.get("ranks") or job.get("stages") or job["workers"] + job["servers"]
     hosts = rng.sample([f"h{number + 1}" for number in range(HOSTS)], ranks)
     lasts_s = rng.uniform(*ITERATION_S)
     least, most = INTENSITY
     intensity = least * (most / least) ** rng.random()
-    plain = {"name": name, "paradigm": job["paradigm"], "profile": PROFILE}
-    plain |= {key: value for key, value in job.items() if key != "paradigm"} | {"placement": hosts}
-    built, on = _built({"network": network, "jobs": [plain | {"iterations": 2}]})
-    computing_s = iteration_times_without_network(built[0].dag, 2)[1]
-    sending_s = max(link_loads_s(built[0], on).values())
-    time = lasts_s / (1 + intensity) / computing_s
-    bandwidth = sending_s * time / (lasts_s - lasts_s / (1 + intensity))
-    return plain | {"scaling": {"time": float(f"{time:.3g}"), "bandwidth": float(f"{bandwidth:.3g}")}}
+    plain = {"name": name, **job, "placement": hosts}
+    built, on = _built({"network": network, "jobs": [_scaled(plain, 1.0, 1.0) | {"iterations": 2}]})
+    time = lasts_s / (1 + intensity) / iteration_times_without_network(built[0].dag, 2)[1]
+    size = lasts_s * intensity / (1 + intensity) / max(link_loads_s(built[0], on).values())
+    longer = max(1.0, SHORTEST_S / (size * shortest_transfer_s(built[0])))
+    return _scaled(plain, time * longer, size * longer)
+
+
+def _scaled(job: dict[str, Any], time: float, size: float) -> dict[str, Any]:
+    """The job with times and sizes multiplied. Sizes are rounded up, so that no transfer takes less than it must."""
+    times = {key: f"{value * time:.3g} ms" for key, value in job.items() if key in TIMES_MS}
+    return job | times | {key: f"{math.ceil(value * size)} kB" for key, value in job.items() if key in SIZES}
+
+
+def shortest_transfer_s(job: Job) -> float:
+    """How long the smallest of a job's flows takes at the hosts' rate, in seconds."""
+    return min(transfer.size_bytes for transfer in job.dag.transfers) * 8 / (LINK_MBIT * 1e6)
 
 
 def _set_iterations(source: dict[str, Any]) -> None:

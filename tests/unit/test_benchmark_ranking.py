@@ -63,6 +63,13 @@ def test_jobs_of_a_file_last_about_equally_long_at_the_pace_they_can_keep_up(pat
     assert max(lasts_s) <= steady_files.LASTS_S + max(together_s)
 
 
+@pytest.mark.parametrize("path", sorted(steady_files.FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
+def test_no_transfer_is_too_short_to_be_timed_on_packets(path):
+    shortest_s = [steady_files.shortest_transfer_s(job) for job in schema.load(path).jobs]
+    assert min(shortest_s) >= steady_files.SHORTEST_S
+    assert max(shortest_s) < 10 * steady_files.SHORTEST_S, "longer than it has to be"
+
+
 def test_a_name_that_fits_no_file_is_refused(tmp_path):
     with pytest.raises(InputError, match="--only zzz: fits no file"):
         ranking.run(1, lambda _: None, tmp_path, ["zzz"])
