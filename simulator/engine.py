@@ -84,7 +84,7 @@ class Replayed:
     """How far a run's settings and links were from ideal, so that a simulation repeats it.
 
     `in_force_s` says when what is decided at a time is in force for each of some flows. `decided` says what was decided for
-    just these flows, as rates and classes, None where that is not known: then the policy's answer counts. `carried_Bps` is
+    these flows, as rates and classes, None where that is not known: then the policy's answer counts. `carried_Bps` is
     what links carried, None for what they declare. `acknowledgements` take their part of that. Nobody told the policy of either.
     """
 

@@ -34,6 +34,7 @@ from echelonflow.scheduling.time_shifts import Profile
 from echelonflow.wire.declare import Declarer
 from echelonflow.wire.messages import Declare, FlowDeclaration
 from simulator.admission import Admission, Queue
+from simulator.decided import DecisionsTaken
 from simulator.engine import waits_for_ever
 from simulator.flows import Flows
 
@@ -110,6 +111,8 @@ class TrainingJobs:
         self.candidates = Candidates()
         self._jobs = list(jobs)
         self._measured = measured or Measured()
+        settings = self._measured.settings
+        self._taken = None if settings is None or not settings.decided else DecisionsTaken(settings.decided)
         self._begin_s: dict[tuple[int, StepKey], float] = {}
         """Of steps that cannot begin yet though all that they wait for has ended: the end has yet to be noticed."""
         self._ended: set[int] = set()
@@ -230,16 +233,14 @@ class TrainingJobs:
         return np.array(found)
 
     def decided(self, handle: Ints, now_s: float) -> tuple[Floats, Ints] | None:
-        """Rates and classes of just these flows as they were decided in the run that is repeated; None where they never were."""
-        settings = self._measured.settings
-        if settings is None or not settings.decided:
+        """Rates and classes of these flows as they were decided in the run that is repeated; None where they never were."""
+        if self._taken is None:
             return None
         keys = self.keys(handle)
-        several = settings.decided.get(frozenset(keys))
-        if several is None:
+        decision = self._taken.for_flows(keys, now_s)
+        if decision is None:
             return None
-        nearest = min(several, key=lambda one: abs(one.time_s - now_s))
-        told = [nearest.flows[key] for key in keys]
+        told = [decision.flows[key] for key in keys]
         classes = [UNDECIDED if traffic_class is None else traffic_class for traffic_class, _ in told]
         return np.array([rate_Bps for _, rate_Bps in told]), np.array(classes, np.int64)
 

@@ -2,7 +2,7 @@
 
 Eight files have two jobs each, whose paradigms, hosts, sizes and iteration times are drawn from a seed, which is the file's
 number. Two more have a parameter server whose buckets wait for their own pulls alone, across the end of the iteration, beside
-a job that is drawn. Models have four equal layers. A job is made longer, computation and bytes alike, until its shortest
+a job that is drawn. Models have three equal layers. A job is made longer, computation and bytes alike, until its shortest
 transfer takes `SHORTEST_S` at the hosts' rate: what is much shorter, the emulated network does not time well. All jobs have
 so many iterations that they last about equally long at the pace that they can keep up together: what counts is what
 happens while all run (`echelon/study/steady.py`).
@@ -37,17 +37,17 @@ ITERATION_S = (1.5, 2.5)
 """How long a job's computation and communication take, added up, before it is made longer; drawn."""
 INTENSITY = (0.4, 2.0)
 """Communication over computation; drawn log-uniformly."""
-SHORTEST_S = 0.05
+SHORTEST_S = 0.1
 """What the shortest transfer of a job takes at the hosts' rate, at least."""
-LASTS_S = 12.0
+LASTS_S = 14.0
 """How long jobs are to last together, behind their first iterations."""
 TIMES_MS: Mapping[str, float] = MappingProxyType({"forward": 100.0, "backward": 200.0})
 SIZE_KB = 1000.0
 SIZES = ("parameter", "bucket", "activation", "dispatch")
 """What jobs have before they are scaled: times by name, and one size."""
 BUCKETS = {"parameter": SIZE_KB, "bucket": SIZE_KB}
-LAYERS = {"layers": 4, **TIMES_MS}
-PIPELINE = {"stages": 4, "micro_batches": 6, **TIMES_MS, "activation": SIZE_KB}
+LAYERS = {"layers": 3, **TIMES_MS}
+PIPELINE = {"stages": 4, "micro_batches": 4, **TIMES_MS, "activation": SIZE_KB}
 PARADIGMS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "data-parallel": {"ranks": 4, **LAYERS, **BUCKETS},
@@ -57,7 +57,7 @@ PARADIGMS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "gpipe": PIPELINE,
         "pipeline-1f1b": PIPELINE,
         "tensor-parallel": {"ranks": 2, **LAYERS, "activation": SIZE_KB},
-        "expert-parallel": {"ranks": 4, **LAYERS, "dispatch": SIZE_KB, "expert_every": 2},
+        "expert-parallel": {"ranks": 4, **LAYERS, "dispatch": SIZE_KB, "expert_every": 3},
     }
 )
 CROSSING_JOB: Mapping[str, Any] = MappingProxyType(

@@ -39,7 +39,7 @@ class Settings:
     """From a flow's last byte on the wire until its sender went on."""
     decided: Mapping[frozenset[FlowKey], Sequence[Decided]] = field(default_factory=dict)
     """What was decided while just these flows were in flight, in order. An order may hang on milliseconds, which no
-    simulation repeats: where one comes to the same flows, it goes by what was decided, and asks the policy elsewhere."""
+    simulation repeats: where one comes to the same flows, or to some of them, it goes by what was decided (`simulator/decided.py`). It asks the policy elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,14 @@ One link carries a flow of 2 s alone on it; computations take 1 s (the paper's F
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import pytest
 
 from echelonflow.model.dag import Compute, Group, Job, JobDag, Transfer
 from echelonflow.model.measured import Decided, Measured, Settings
 from echelonflow.scheduling import policies
+from simulator.decided import DecisionsTaken
 from simulator.fluid import simulate
 from simulator.realism import EXACT, Realism
 from tests.unit.synthetic_run import paper_job, paper_network
@@ -126,6 +128,46 @@ def test_what_was_decided_for_the_same_flows_is_decided_again(enforcer):
     finish_s = {f.job: f.finish_s for f in record.flows}
     assert finish_s["long"] == pytest.approx(7.0, abs=1e-4)
     assert finish_s["short"] == pytest.approx(8.0, abs=1e-4)  # alone, which was never decided: the policy is asked
+
+
+def of(time_s, **classes):
+    """A decision for flow `x` of some jobs."""
+    flows = {job: (each, 0.0 if each is None else math.inf) for job, each in classes.items()}
+    return Decided(time_s, {key("x", job=job): each for job, each in flows.items()})
+
+
+def found(decisions, *jobs, now_s=0.0):
+    taken = DecisionsTaken({frozenset(one.flows): [one] for one in decisions})
+    return taken.for_flows([key("x", job=job) for job in jobs], now_s)
+
+
+def test_a_decision_for_just_these_flows_is_taken_before_one_for_them_and_others():
+    just, more, most = of(5.0, a=1, b=0), of(1.0, a=0, b=1, c=2), of(2.0, a=0, b=1, c=2, d=3)
+    assert found([most, more, just], "a", "b", now_s=1.0) is just
+    assert found([most, more], "b", "a", now_s=2.0) is more
+    assert found([most, more, just], "d", "a") is most
+    assert found([just], "a", "c") is None
+    assert found([just], "c") is None
+    assert found([just]) is None
+
+
+def test_of_decisions_for_as_many_flows_the_nearest_in_time_is_taken():
+    early, late = of(1.0, a=0, b=1), of(3.0, a=1, c=0)
+    assert found([early, late], "a", now_s=1.9) is early
+    assert found([early, late], "a", now_s=2.1) is late
+
+
+def test_a_rate_holds_for_just_the_flows_that_it_was_decided_for():
+    paced = Decided(1.0, {key("x", job=job): (0, 1e6) for job in "ab"})
+    assert found([paced], "a", "b") is paced
+    assert found([paced], "a") is None
+
+
+def test_a_flow_that_had_to_wait_for_others_does_not_wait_without_them():
+    waiting = of(1.0, a=0, b=None)
+    assert found([waiting], "a") is waiting
+    assert found([waiting], "b") is None
+    assert found([waiting], "a", "b") is waiting
 
 
 def test_both_ends_of_a_flow_go_on_when_they_have_noticed():
