@@ -26,8 +26,8 @@ class DecisionsTaken:
 
         One for just these flows is taken before one for them and others, and that with few others before one with many.
         A simulation is a few milliseconds off: a flow that is about to end in the run has ended in it. The order of those
-        that are left is the same. Their rates need not be, and who had to wait may have waited for one of the others: of
-        decisions that said so much, only those for just these flows are taken.
+        that are left is the same. Their rates need not be, and who had to wait may have waited for one of the others.
+        Decisions that said so much are taken for just these flows.
         """
         if not keys:
             return None
