@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 import itertools
-import multiprocessing
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from echelon.benchmarks import Figure, Say
 from echelon.experiment import schema, yaml_file
 from echelon.places import EXPERIMENTS
 from echelon.running.simulated import predict
+from echelonflow.child_process import pool
 from echelonflow.codec import Log
 from echelonflow.files import write_whole
 from results.analysis.rows import iteration_rows
@@ -98,8 +98,8 @@ def measured(paths: Sequence[Path], log: Path, say: Say) -> list[Combination]:
     there = {found.key: found for found in LOG.read(log)}
     left = [each for each in wanted if (each[0].stem, *each[1:]) not in there]
     say(f"{len(wanted) - len(left)} of {len(wanted)} combinations are simulated")
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
-        under_way = [pool.submit(simulated, *each) for each in left]
+    with pool() as several:
+        under_way = [several.submit(simulated, *each) for each in left]
         try:
             for number, done in enumerate(as_completed(under_way), start=1):
                 found = done.result()
@@ -107,7 +107,7 @@ def measured(paths: Sequence[Path], log: Path, say: Say) -> list[Combination]:
                 write_whole(log, LOG.header + b"".join(map(LOG.line, there.values())))
                 say(f"{number} of {len(left)}: {found.experiment}, {found.scheduler} under {found.policy}")
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            several.shutdown(wait=False, cancel_futures=True)
     return [there[path.stem, scheduler, policy] for path, scheduler, policy in wanted]
 
 

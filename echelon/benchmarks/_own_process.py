@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import statistics
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import TypeVar
 
 from echelon.benchmarks import Figure, Say
+from echelonflow.child_process import pool
 from echelonflow.errors import RunError
 
 _BYTES_OF_KB = 1024
@@ -45,7 +44,7 @@ def timed_in_own_process(
 
 def in_own_process(what: str, measure: Callable[..., Found], *arguments: object) -> tuple[Found, float]:
     """What `measure(*arguments)` found in a fresh process, and the most memory that this took, in GB (RunError if it dies)."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as alone:
+    with pool(1) as alone:
         try:
             return alone.submit(_with_peak, measure, arguments).result()
         except BrokenProcessPool as error:
@@ -58,7 +57,7 @@ def measured_in_own_process(
     """The seconds of `repeat` such measurements, and the GB of memory that each took at most; raises as above."""
     times_s, peaks_GB = [], []
     for n in range(repeat):
-        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as alone:
+        with pool(1) as alone:
             try:
                 (time_s, words), peak_GB = alone.submit(_with_peak, measure, arguments).result()
             except BrokenProcessPool as error:

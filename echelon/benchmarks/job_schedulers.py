@@ -11,10 +11,9 @@ echelon.documents.job_schedulers_page` makes docs/job-schedulers.md of it.
 from __future__ import annotations
 
 import fnmatch
-import multiprocessing
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from pathlib import Path
 
 from echelon.benchmarks import Figure, Say
@@ -22,6 +21,7 @@ from echelon.benchmarks import _job_scheduler_emulated as on_packets
 from echelon.benchmarks import _job_scheduler_matrix as matrix
 from echelon.benchmarks._job_scheduler_cells import CELLS, Cell, Key, all_keys, measure, read_cells
 from echelon.benchmarks._job_scheduler_figures import figures
+from echelonflow.child_process import pool
 from echelonflow.codec import Log
 from echelonflow.errors import InputError
 from echelonflow.files import write_whole
@@ -62,9 +62,8 @@ def grid(keys: Sequence[Key], path: Path, say: Say) -> list[Cell]:
     left = [key for key in keys if key not in there]
     say(f"{len(keys) - len(left)} of {len(keys)} settings are simulated")
     begun_s = said_s = time.monotonic()
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(mp_context=context) as pool:
-        under_way = [pool.submit(measure, key) for key in left]
+    with pool() as several:
+        under_way = [several.submit(measure, key) for key in left]
         try:
             for number, done in enumerate(as_completed(under_way), start=1):
                 cell = done.result()
@@ -75,7 +74,7 @@ def grid(keys: Sequence[Key], path: Path, say: Say) -> list[Cell]:
                     left_s = (said_s - begun_s) / number * (len(left) - number)
                     say(f"{number} of {len(left)} simulated; the others take about {left_s:.0f} s")
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            several.shutdown(wait=False, cancel_futures=True)
     return [there[key] for key in keys]
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import multiprocessing
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 from controller import enforcers
 from echelon.running.simulated import explained, rates_to_note
+from echelonflow.child_process import pool
 from echelonflow.errors import EchelonError, InputError
 from echelonflow.model.counting import ALL, Counted, Counting
 from echelonflow.model.dag import Job
@@ -94,10 +93,9 @@ def _explained(context: Context, asked: Asked, todo: Sequence[RunFiles], process
     processes = min(processes or len(os.sched_getaffinity(0)), len(todo))
     if processes > 1:
         # What a child inherits need not be loaded again; and it says nothing, so that nothing is said twice.
-        forking = multiprocessing.get_context("fork")
-        with contextlib.suppress(BrokenProcessPool), ProcessPoolExecutor(processes, mp_context=forking) as pool:
+        with contextlib.suppress(BrokenProcessPool), pool(processes, "fork") as several:
             number = len(todo)
-            return list(pool.map(explained_run, [context] * number, [asked] * number, todo))
+            return list(several.map(explained_run, [context] * number, [asked] * number, todo))
     return [explained_run(context, asked, files) for files in todo]
 
 

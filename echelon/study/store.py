@@ -16,6 +16,7 @@ import echelonflow
 import simulator
 from echelon import cases
 from echelon.study.section import Scores, Section
+from echelonflow.child_process import pool
 from echelonflow.digests import code_digest
 from echelonflow.errors import InputError
 
@@ -86,16 +87,16 @@ def collect(
     path.parent.mkdir(parents=True, exist_ok=True)
     begun_s = said_s = time.monotonic()
     done = 0
-    with path.open("a", encoding="utf-8") as file, _pool(workers) as pool:
+    with path.open("a", encoding="utf-8") as file, _workers(workers) as several:
         todo = itertools.takewhile(lambda _: time.monotonic() - begun_s < limit_s, wanted)
-        running = {pool.submit(_measure, task) for task in itertools.islice(todo, max(workers, 1) * _CASES_AT_ONCE)}
+        running = {several.submit(_measure, task) for task in itertools.islice(todo, max(workers, 1) * _CASES_AT_ONCE)}
         while running:
             ended, running = wait(running, return_when=FIRST_COMPLETED)
             for section, number, words, scores in (future.result() for future in ended):
                 file.write(json.dumps(Measured(section, number, words, digest, scores).to_dict()) + "\n")
             file.flush()
             done += len(ended)
-            running |= {pool.submit(_measure, task) for task in itertools.islice(todo, len(ended))}
+            running |= {several.submit(_measure, task) for task in itertools.islice(todo, len(ended))}
             now_s = time.monotonic()
             if now_s - said_s >= _SAY_EVERY_S:
                 said_s = now_s
@@ -119,12 +120,12 @@ class _Inline:
 
 
 @contextmanager
-def _pool(workers: int) -> Iterator[ProcessPoolExecutor | _Inline]:
-    if workers <= 1:
+def _workers(number: int) -> Iterator[ProcessPoolExecutor | _Inline]:
+    if number <= 1:
         yield _Inline()
         return
-    with ProcessPoolExecutor(workers) as pool:
-        yield pool
+    with pool(number, "fork") as several:
+        yield several
 
 
 def _in_turns(sections: Sequence[Section]) -> list[tuple[Section, int]]:

@@ -8,7 +8,6 @@ costs the cell that it was at, and another worker takes its place.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import math
 import multiprocessing
@@ -26,6 +25,7 @@ from typing import Any
 
 from echelon.sweeps.fluid import Computer, Wanted
 from echelon.sweeps.plan import Sweep
+from echelonflow.child_process import end_with
 from echelonflow.errors import StorageError
 from echelonflow.records.cells import Cell, keep_cell, read_cell
 
@@ -39,8 +39,6 @@ _TELL_S = 0.1
 _LOOK_S = 1.0
 _MOST_DEATHS = 3
 """A cell that so many workers died of has failed."""
-_DEATH_SIGNAL = 1
-"""prctl(2): PR_SET_PDEATHSIG."""
 
 Told = tuple[list[Cell], str | None]
 """Cells that have ended and are kept, and why no more can be kept, if so."""
@@ -172,7 +170,7 @@ class Pool:
 
 def _work(pipe: Connection, make: MakeComputer, cells: Path, parent: int) -> None:
     """A worker's life: compute what comes through the pipe, keep each cell, tell of it."""
-    _end_with(parent)
+    end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of a terminal; the main one decides
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
@@ -199,11 +197,3 @@ def _work(pipe: Connection, make: MakeComputer, cells: Path, parent: int) -> Non
                 ended, told_s = [], time.monotonic()
         if ended:
             pipe.send((ended, None))
-
-
-def _end_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent dies, however it does; elsewhere it looks before it keeps a cell."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
+import echelonflow
 from echelonflow.child_process import module_argv
 
 ROOT = Path(__file__).parents[2]
@@ -60,3 +64,23 @@ def test_nothing_of_ours_starts_a_module_otherwise():
     sources = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
     found = {str(path.relative_to(ROOT)): lines for path in sources if (lines := starts_by_m(path))}
     assert list(found) == ["echelon/benchmarks/strangers.py"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent has died")
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_processes_of_a_pool_end_with_the_one_that_is_killed(start, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, sys, time\n"
+        "from echelonflow.child_process import pool\n"
+        "if __name__ == '__main__':\n"
+        f"    with pool(1, {start!r}) as several:\n"
+        "        print(several.submit(os.getpid).result(), flush=True)\n"
+        "        several.submit(time.sleep, 600).result()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(echelonflow.__file__).parents[1])}
+    with subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True, env=environment) as killed:
+        worker = psutil.Process(int(killed.stdout.readline()))
+        killed.kill()
+        worker.wait(timeout=30)
+    assert killed.returncode == -signal.SIGKILL
