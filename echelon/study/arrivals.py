@@ -17,7 +17,7 @@ import numpy as np
 from echelon.cases import random_jobs
 from echelon.cases.random_jobs import Case
 from echelon.study import steady
-from echelon.study.contenders import COLLECTIVE, FAIR, GROUP, LITERAL, default_form
+from echelon.study.contenders import BY_DUE, BY_JOB, COLLECTIVE, FAIR, GROUP, LITERAL
 from echelon.study.section import Scores, Section, count
 from echelon.study.steady_cases import ALONE, CLOCK
 from echelonflow.scheduling import policies
@@ -32,7 +32,7 @@ ITERATIONS = (5, 40)
 def policies_compared() -> list[str]:
     """Policies by name, as for steady state but for ablations."""
     orders = ("coflow(grouping=collective,order=job)", "weighted(per=job)", "srpt", "crux")
-    return [FAIR, "fifo", COLLECTIVE, GROUP, LITERAL, default_form(), *orders, CLOCK]
+    return [FAIR, "fifo", COLLECTIVE, GROUP, LITERAL, BY_DUE, BY_JOB, *orders, CLOCK]
 
 
 def sections(scale: float) -> Iterator[Section]:

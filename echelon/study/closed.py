@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from echelon.cases import random_groups, random_jobs
 from echelon.cases.random_jobs import Case
 from echelon.study import flow_orders, steady
-from echelon.study.contenders import COLLECTIVE, FAIR, GROUP, compared, default_form, roster
+from echelon.study.contenders import BY_DUE, BY_JOB, COLLECTIVE, FAIR, GROUP, compared, roster
 from echelon.study.section import Scores, Section, count
 from echelonflow.model.dag import Job
 from echelonflow.model.network import Network
@@ -135,7 +135,7 @@ def measure_orders(case: Case) -> Scores:
     """Scores under some policies and `ORDERS` random orders of flows."""
     rng = random.Random(case.words)
     names = flow_orders.flow_names(case.jobs)
-    compared_with = (FAIR, COLLECTIVE, GROUP, default_form())
+    compared_with = (FAIR, COLLECTIVE, GROUP, BY_DUE, BY_JOB)
     found: Scores = {name: run(case.jobs, case.network, name).to_list() for name in compared_with}
     for number in range(ORDERS):
         rng.shuffle(names)

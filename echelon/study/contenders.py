@@ -14,6 +14,9 @@ GROUP = "coflow(grouping=group)"
 ECHELON = "echelonflow"
 LITERAL = "echelonflow(order=tardiness,within=strict)"
 """The paper's own order, literally."""
+BY_DUE = "echelonflow(order=due,within=strict)"
+BY_JOB = "echelonflow(order=job,within=strict)"
+"""The two orders that may be what `echelonflow` does if nothing is said; both are in every comparison that decides it."""
 SAME_WITHOUT_WEIGHTS = ("weighted", "job-priority", "random-order")
 """Policies that need weights to mean anything, and one without meaning: not run on whole jobs."""
 

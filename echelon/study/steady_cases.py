@@ -17,7 +17,7 @@ import numpy as np
 from echelon.cases import patterns, random_jobs
 from echelon.cases.random_jobs import Case
 from echelon.study import steady
-from echelon.study.contenders import COLLECTIVE, FAIR, GROUP, LITERAL, default_form
+from echelon.study.contenders import BY_DUE, BY_JOB, COLLECTIVE, FAIR, GROUP, LITERAL
 from echelon.study.section import Scores, Section, count
 
 MIXED = "steady state, mixed jobs"
@@ -40,34 +40,12 @@ CLOSE = 1e-3
 
 
 def policies_compared() -> list[str]:
-    """Policies and the ablations of `clock`; the paper's literal order and the default one each under their full names."""
-    return list(
-        dict.fromkeys(
-            (
-                FAIR,
-                "fifo",
-                COLLECTIVE,
-                GROUP,
-                LITERAL,
-                "echelonflow(order=due,within=strict)",
-                default_form(),
-                "coflow(grouping=collective,order=job)",
-                "weighted(per=job)",
-                "layer-priority",
-                "srpt",
-                "edf",
-                "sincronia",
-                "crux",
-                "crux(correction=pairs)",
-                "mltcp",
-                "cassini",
-                AALO,
-                CLOCK,
-                CLOCK_ALONE,
-                CLOCK_OWN,
-            )
-        )
-    )
+    """Policies and the ablations of `clock`; the paper's literal order and both that may be the default under their full names."""
+    return [
+        FAIR, "fifo", COLLECTIVE, GROUP, LITERAL, BY_DUE, BY_JOB, "coflow(grouping=collective,order=job)", "weighted(per=job)",
+        "layer-priority", "srpt", "edf", "sincronia", "crux", "crux(correction=pairs)", "mltcp", "cassini", AALO,
+        CLOCK, CLOCK_ALONE, CLOCK_OWN,
+    ]  # fmt: skip
 
 
 def sections(scale: float) -> Iterator[Section]:
@@ -92,7 +70,7 @@ def sections(scale: float) -> Iterator[Section]:
 
 def policies_on_fabrics() -> list[str]:
     """Those that are compared on large networks too."""
-    return [FAIR, "fifo", COLLECTIVE, LITERAL, default_form(), "weighted(per=job)", CLOCK]
+    return [FAIR, "fifo", COLLECTIVE, LITERAL, BY_DUE, BY_JOB, "weighted(per=job)", CLOCK]
 
 
 def on_fabric(hosts: int) -> str:
