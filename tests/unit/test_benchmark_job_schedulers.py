@@ -160,7 +160,7 @@ def test_a_grid_that_was_interrupted_goes_on(tmp_path, monkeypatch):
         def shutdown(self, **_):
             pass
 
-    monkeypatch.setattr(job_schedulers, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(job_schedulers, "pool", Pool)
     monkeypatch.setattr(job_schedulers, "as_completed", list)
     said = []
     found = job_schedulers.grid(keys, path, said.append)
