@@ -31,9 +31,10 @@ def module_argv(module: str, *arguments: str, unbuffered: bool = False) -> list[
     return [sys.executable, *options, "-c", _START, _PLACE, module, *arguments]
 
 
-def pool(processes: int | None = None, start: Literal["fork", "spawn"] = "spawn") -> ProcessPoolExecutor:
+def pool(processes: int | None = None, start: Literal["fork", "spawn"] | None = "spawn") -> ProcessPoolExecutor:
     """Processes that end with this one, however it does, by default one for each processor.
 
+    They start as this platform starts them where `start` is None.
     Those of a plain pool wait for ever for work from a process that was killed, and keep what it had open: the lock of an emulation.
     """
     context = multiprocessing.get_context(start)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from echelon.cases import random_jobs
 from echelon.cases.random_jobs import Case
 from echelon.study import steady
-from echelon.study.contenders import COLLECTIVE, FAIR
+from echelon.study.contenders import BY_DUE, COLLECTIVE, FAIR
 from echelon.study.section import Scores, Section, count
 from echelon.study.steady_cases import ALONE, BOUND, CLOCK, Drawer
 from echelonflow.scheduling import folding
@@ -26,7 +26,7 @@ CLASSES = (2, 4, 7)
 
 def policies_compared() -> list[str]:
     """Those that are folded; fair sharing, the basis, needs one class."""
-    return [COLLECTIVE, "echelonflow(order=due,within=strict)", "crux", CLOCK]
+    return [COLLECTIVE, BY_DUE, "crux", CLOCK]
 
 
 def foldings() -> list[str]:

@@ -124,7 +124,7 @@ def _workers(number: int) -> Iterator[ProcessPoolExecutor | _Inline]:
     if number <= 1:
         yield _Inline()
         return
-    with pool(number, "fork") as several:
+    with pool(number, start=None) as several:
         yield several
 
 
