@@ -32,23 +32,22 @@ SMALL_LEAF_SPINE = dataclasses.replace(
 )
 """One of its leaves has two cables to one of its spines."""
 SENDER = """
-import socket, sys, time
-to, port, dscp, end = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+import socket, sys
+to, port, dscp = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 with socket.create_connection((to, port)) as connection:
     connection.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp << 2)
-    while time.monotonic() < end:
+    while True:
         connection.send(bytes(16384))
 """
 RECEIVER = """
-import socket, sys, time
+import socket, sys
 with socket.create_server(("", int(sys.argv[1]))) as server:
     print("listening", flush=True)
     connection, _ = server.accept()
     connection.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 0xe0)
     received = 0
     while data := connection.recv(65536):
-        if time.monotonic() < float(sys.argv[2]):
-            received += len(data)
+        received += len(data)
 print(received, flush=True)
 """
 
@@ -139,6 +138,21 @@ def calibration(folder):
     return found
 
 
+def while_both_are_sent(net, interface, *, classes, seconds):
+    """Bytes that an interface sends by class in some seconds, from when it has sent something of each."""
+    give_up_s = time.monotonic() + 30
+    while min((begun := net.class_counters()[interface])[c].bytes for c in classes) < 1e5:
+        if time.monotonic() > give_up_s:
+            raise TimeoutError(f"{interface} has not sent classes {classes} in 30 s")
+    begun_s = time.monotonic()
+    time.sleep(seconds)
+    ended = net.class_counters()[interface]
+    return {
+        "bytes": {c: ended[c].bytes - begun[c].bytes for c in classes},
+        "seconds": time.monotonic() - begun_s,
+    }
+
+
 def classes(folder):
     """Two senders, one receiver: a high class against a low one; what counters, captures and load say of it."""
     network = single_switch.build(hosts=3, rate_bps=50e6)
@@ -148,18 +162,19 @@ def classes(folder):
         capture = PacketCapture(net, ["h1", "h2", "h3"], files, "strict")
         load = LoadSampler(net.ovs.vswitchd_pid)
         before = net.class_counters()
-        end_s = time.monotonic() + 2.0
         flows = {"h1": (6001, 2), "h2": (6002, 6)}
         receivers = {}
         for host, (port, _) in flows.items():
-            argv = [sys.executable, "-c", RECEIVER, str(port), str(end_s)]
+            argv = [sys.executable, "-c", RECEIVER, str(port)]
             receivers[host] = net.popen("h3", argv, stdout=subprocess.PIPE, text=True)
             receivers[host].stdout.readline()
         senders = [
-            net.popen(host, [sys.executable, "-c", SENDER, addressing.ip_of(network, "h3"), str(port), str(dscp_of_class(c)), str(end_s)])
+            net.popen(host, [sys.executable, "-c", SENDER, addressing.ip_of(network, "h3"), str(port), str(dscp_of_class(c))])
             for host, (port, c) in flows.items()
         ]  # fmt: skip
+        together = while_both_are_sent(net, "s1-eth3", classes=[c for _, c in flows.values()], seconds=1.0)
         for sender in senders:
+            sender.terminate()
             sender.wait(30)
         received = {host: int(process.communicate(timeout=30)[0]) for host, process in receivers.items()}
         after = net.class_counters()
@@ -168,6 +183,7 @@ def classes(folder):
         captures, capture_faults = capture.stop()
         return {
             "received": received,
+            "together": together,
             "sent": {i: {c: after[i][c].bytes - before[i][c].bytes for c in after[i]} for i in sorted(after)},
             "counted": {name: [after[name][c].bytes for c in sorted(after[name])] for name in sorted(after)},
             "read": {name: by_link[interface.link.index] for name, interface in sorted(net.interfaces().items())},
