@@ -71,7 +71,8 @@ Written by `python -m echelon.documents.job_schedulers_page`, from what the comm
 hand. A job scheduler decides which of its own job's tensors goes to the network next; `echelon schedulers` lists them. Here
 they train three models, whose layers were measured on an H100, over links of 1 to 100 Gbit/s. Every speed-up is over `fifo`:
 whole tensors, in the order in which gradients come, as frameworks send them. Beside each stands what ideal overlap
-could make of it (the bound), whatever the order."""
+could make of it (the bound), whatever the order. The network policy `echelonflow` was `order=job` when this was measured;
+without options it is `order=due` now."""
 _COMMANDS = """\
     .venv/bin/echelon bench job-schedulers --out job-schedulers/figures.json
     sudo .venv/bin/echelon bench job-schedulers --emulated --repeat 5 --out job-schedulers/figures.json

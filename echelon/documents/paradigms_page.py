@@ -41,7 +41,7 @@ _HEAD = """\
 Written by `python -m echelon.documents.paradigms_page`, from what the commands below measured. No number is typed by
 hand. GPT-2 small is trained by every paradigm of [workloads.md](workloads.md), under fair sharing, Coflow in both
 groupings and EchelonFlow. These are the experiments of `experiments/paradigms/`: a job that has the network to itself,
-and the same beside a rival job."""
+and the same beside a rival job. `echelonflow` was `order=job` when this was measured; without options it is `order=due` now."""
 _COMMANDS = """\
     sudo .venv/bin/echelon bench paradigms --repeat {repeat} --out paradigms/figures.json
     .venv/bin/echelon bench sensitivity --repeat 1 --out paradigms/sensitivity.json

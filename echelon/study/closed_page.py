@@ -75,14 +75,14 @@ def _in_short(cases: Cases) -> str:
 
 
 def _told_apart(cases: Cases, name: str) -> list[str]:
-    """Families in which `name` and Coflow properly grouped differ by more than chance, one line each way."""
+    """Families in which `name` and Coflow properly grouped differ by more than chance: a line each way, and one for each family."""
     ratios = {family: compare.ratio(cases[family], name, contenders.COLLECTIVE) for family in _families(cases)}
-    shorter = [f"{family} ({mean:.3f})" for family, (mean, _, high) in ratios.items() if high < 1 - compare.SAME]
-    longer = [f"{family} ({mean:.3f})" for family, (mean, low, _) in ratios.items() if low > 1 + compare.SAME]
+    shorter = [f"\n  - {family}: {mean:.3f}" for family, (mean, _, high) in ratios.items() if high < 1 - compare.SAME]
+    longer = [f"\n  - {family}: {mean:.3f}" for family, (mean, low, _) in ratios.items() if low > 1 + compare.SAME]
     against = "than under Coflow `collective`, the whole interval"
     return [
-        f"Families in which iterations under `{name}` are shorter {against} below 1: {', '.join(shorter) or 'none'}.",
-        f"Families in which they are longer {against} above 1: {', '.join(longer) or 'none'}.",
+        f"Families in which iterations under `{name}` are shorter {against} below 1:{''.join(shorter) or ' none.'}",
+        f"Families in which they are longer {against} above 1:{''.join(longer) or ' none.'}",
     ]
 
 

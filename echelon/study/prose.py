@@ -17,7 +17,7 @@ Intervals are 95 % (Student's t over cases, of logarithms of ratios). A star mar
 all in the same table (Holm). Iteration time is the mean over jobs of the mean over a job's iterations. *Above bound* is the
 distance from a lower bound that no scheduler can beat, which includes what the bound itself lacks. Coflow is SEBF order
 with MADD rates, with each collective or micro-batch a Coflow (`collective`), or with a whole EchelonFlow as one (`group`).
-Two policies bear EchelonFlow's name: `order=tardiness` is the paper's own order, to the letter; `order=job` is what the
+Two policies bear EchelonFlow's name: `order=tardiness` is the paper's own order, to the letter; `order=due` is what the
 policy does if nothing is said."""
 
 STEADY = """\

@@ -69,14 +69,14 @@ def test_every_policy_is_in_the_report_and_the_figure_is_drawn(worked):
 
 @pytest.mark.slow
 def test_what_the_page_says_of_the_outcome_is_so(worked):
-    """Least slack first helps both jobs; `echelonflow` helps the rival more, and costs `mine`."""
+    """Both policies help both jobs: least slack first helps `mine` more, and `echelonflow` the rival."""
     folder, _ = worked
     found = json.loads((folder / "second" / "summary.json").read_text(encoding="utf-8"))
     exposed_s = {(row["policy"], row["job"]): row["exposed_s"]["median"] for row in found["results"]}
     for job in ("mine", "rival"):
-        assert exposed_s["./mine.py", job] < exposed_s["fair", job]
+        assert max(exposed_s["./mine.py", job], exposed_s["echelonflow", job]) < exposed_s["fair", job]
+    assert exposed_s["./mine.py", "mine"] < exposed_s["echelonflow", "mine"]
     assert exposed_s["echelonflow", "rival"] < exposed_s["./mine.py", "rival"]
-    assert exposed_s["echelonflow", "mine"] > exposed_s["fair", "mine"]
 
 
 def test_files_and_commands_alternate():
