@@ -10,24 +10,17 @@ happens while all run (`echelon/study/steady.py`).
 
 from __future__ import annotations
 
-import io
-import math
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ruamel.yaml import YAML
-
-from echelon.experiment import schema
+from echelon.documents import drawn_jobs
+from echelon.documents.drawn_jobs import BUCKETS, SIZE_KB, TIMES_MS
 from echelon.places import EXPERIMENTS
-from echelon.study import steady
 from echelonflow.files import write_whole
-from echelonflow.model.clock import link_loads_s
-from echelonflow.model.dag import Job, iteration_times_without_network
-from echelonflow.model.network import Network
+from echelonflow.model.dag import Job
 
 FOLDER = EXPERIMENTS / "steady"
 DRAWN, CROSSING = 8, 2
@@ -41,11 +34,6 @@ SHORTEST_S = 0.1
 """What the shortest transfer of a job takes at the hosts' rate, at least."""
 LASTS_S = 14.0
 """How long jobs are to last together, behind their first iterations."""
-TIMES_MS: Mapping[str, float] = MappingProxyType({"forward": 100.0, "backward": 200.0})
-SIZE_KB = 1000.0
-SIZES = ("parameter", "bucket", "activation", "dispatch")
-"""What jobs have before they are scaled: times by name, and one size."""
-BUCKETS = {"parameter": SIZE_KB, "bucket": SIZE_KB}
 LAYERS = {"layers": 3, **TIMES_MS}
 PIPELINE = {"stages": 4, "micro_batches": 4, **TIMES_MS, "activation": SIZE_KB}
 PARADIGMS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -69,27 +57,6 @@ POLICIES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Drawn:
-    """An experiment as its file says it."""
-
-    source: dict[str, Any]
-
-    def text(self, words: str) -> str:
-        head = [
-            f"# {words}.",
-            "#",
-            "# Paradigms, hosts, iteration times and the share of communication are drawn by chance; nothing is chosen for how it",
-            f"# comes out. No transfer takes less than {SHORTEST_S * 1e3:g} ms at the hosts' rate.",
-            "# Written by `python -m echelon.documents.steady_files`.",
-        ]
-        made = io.StringIO()
-        writer = YAML()
-        writer.width = 120
-        writer.dump(self.source, made)
-        return "\n".join(head) + "\n" + made.getvalue()
-
-
 def drawn(number: int) -> str:
     """The text of file `number`, from 0; those behind the eighth have dependencies that cross iterations."""
     rng = random.Random(f"steady/{number}")
@@ -111,8 +78,17 @@ def drawn(number: int) -> str:
     }
     for place, job in enumerate(jobs):
         source["jobs"].append(_job(rng, f"job{place + 1}", job, network))
-    _set_iterations(source)
-    return _Drawn(source).text(source["title"])
+    drawn_jobs.set_iterations(source, LASTS_S)
+    return drawn_jobs.text_of(
+        source,
+        [
+            f"{source['title']}.",
+            "",
+            "Paradigms, hosts, iteration times and the share of communication are drawn by chance; nothing is chosen for how it",
+            f"comes out. No transfer takes less than {SHORTEST_S * 1e3:g} ms at the hosts' rate.",
+            "Written by `python -m echelon.documents.steady_files`.",
+        ],
+    )
 
 
 def name_of(number: int) -> str:
@@ -141,39 +117,17 @@ def _job(rng: random.Random, name: str, job: dict[str, Any], network: dict[str, 
     ranks = job.get("ranks") or job.get("stages") or job["workers"] + job["servers"]
     hosts = rng.sample([f"h{number + 1}" for number in range(HOSTS)], ranks)
     lasts_s = rng.uniform(*ITERATION_S)
-    least, most = INTENSITY
-    intensity = least * (most / least) ** rng.random()
+    intensity = drawn_jobs.log_uniform(rng, *INTENSITY)
     plain = {"name": name, **job, "placement": hosts}
-    built, on = _built({"network": network, "jobs": [_scaled(plain, 1.0, 1.0) | {"iterations": 2}]})
-    time = lasts_s / (1 + intensity) / iteration_times_without_network(built[0].dag, 2)[1]
-    size = lasts_s * intensity / (1 + intensity) / max(link_loads_s(built[0], on).values())
+    built, on = drawn_jobs.built({"network": network, "jobs": [drawn_jobs.scaled(plain, 1.0, 1.0) | {"iterations": 2}]})
+    time, size = drawn_jobs.factors(built[0], on, lasts_s, intensity)
     longer = max(1.0, SHORTEST_S / (size * shortest_transfer_s(built[0])))
-    return _scaled(plain, time * longer, size * longer)
-
-
-def _scaled(job: dict[str, Any], time: float, size: float) -> dict[str, Any]:
-    """The job with times and sizes multiplied. Sizes are rounded up, so that no transfer takes less than it must."""
-    times = {key: f"{value * time:.3g} ms" for key, value in job.items() if key in TIMES_MS}
-    return job | times | {key: f"{math.ceil(value * size)} kB" for key, value in job.items() if key in SIZES}
+    return drawn_jobs.scaled(plain, time * longer, size * longer)
 
 
 def shortest_transfer_s(job: Job) -> float:
     """How long the smallest of a job's flows takes at the hosts' rate, in seconds."""
     return min(transfer.size_bytes for transfer in job.dag.transfers) * 8 / (LINK_MBIT * 1e6)
-
-
-def _set_iterations(source: dict[str, Any]) -> None:
-    """Give each job so many iterations that all last about equally long."""
-    jobs, network = _built({**source, "jobs": [job | {"iterations": 2} for job in source["jobs"]]})
-    together_s = steady.loads_of(jobs, network).together_s.tolist()
-    for job, own_s in zip(source["jobs"], together_s, strict=True):
-        job["iterations"] = steady.WARM_UP + math.ceil(LASTS_S / own_s)
-
-
-def _built(source: dict[str, Any]) -> tuple[tuple[Job, ...], Network]:
-    data = {"name": "drawn", "policies": ["fair"], **source}
-    checked = schema.check(data, FOLDER / "drawn.yaml")
-    return checked.jobs, checked.network
 
 
 def main(folder: Path = FOLDER) -> None:

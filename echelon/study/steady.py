@@ -17,11 +17,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from echelon.cases.random_jobs import Case
 from echelonflow.model import counting
 from echelonflow.model.counting import STEADY
 from echelonflow.model.dag import Compute, Job
 from echelonflow.model.iterations import ends_s, mean_duration_s
+from echelonflow.model.network import Network
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import policies
 from echelonflow.scheduling import steady as paces
@@ -40,6 +43,13 @@ MOST_ROUNDS = 4 * ROUNDS
 """Where a job starves, the others are not waited for any longer than this."""
 TIE_BREAK = 0.001
 loads_of = paces.loads_of
+
+
+def load_of(jobs: Sequence[Job], network: Network) -> float:
+    """What the jobs ask of the busiest link at the pace that each has alone, over what it has."""
+    loads = loads_of(jobs, network)
+    job = np.repeat(np.arange(len(jobs)), np.diff(loads.link_start))
+    return float(np.bincount(loads.link, loads.load_s / loads.iteration_s[job]).max())
 
 
 def perturbed(case: Case, rng: random.Random) -> Case:

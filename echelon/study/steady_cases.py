@@ -12,8 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from echelon.cases import patterns, random_jobs
 from echelon.cases.random_jobs import Case
 from echelon.study import steady
@@ -111,7 +109,7 @@ def loaded(case: Case, load: float) -> Case:
     low, high = 1e-3, 1e3
     while high / low > 1 + CLOSE:
         factor = (low * high) ** 0.5
-        low, high = (factor, high) if load_of(_resized(case, factor)) < load else (low, factor)
+        low, high = (factor, high) if _load_of(_resized(case, factor)) < load else (low, factor)
     return _resized(case, high)
 
 
@@ -120,11 +118,8 @@ def _resized(case: Case, factor: float) -> Case:
     return dataclasses.replace(case, jobs=jobs)
 
 
-def load_of(case: Case) -> float:
-    """What the jobs ask of the busiest link at the pace that each has alone, over what it has."""
-    loads = steady.loads_of(case.jobs, case.network)
-    job = np.repeat(np.arange(len(case.jobs)), np.diff(loads.link_start))
-    return float(np.bincount(loads.link, loads.load_s / loads.iteration_s[job]).max())
+def _load_of(case: Case) -> float:
+    return steady.load_of(case.jobs, case.network)
 
 
 def measure(case: Case) -> Scores:
