@@ -118,8 +118,8 @@ def test_a_higher_class_takes_the_link_and_a_lower_one_the_leak(classes):
     """Seen while both are sent: a sender that begins late, as on a busy machine, leaves the link to the other."""
     together = classes["together"]
     high, low = together["bytes"]["2"], together["bytes"]["6"]
-    assert high > 3 * low
-    assert high + low > 0.5 * classes["capacity_Bps"] * together["seconds"]
+    assert high > 0.9 * (high + low)
+    assert high > 0.6 * classes["capacity_Bps"] * together["seconds"]
 
 
 def test_counters_are_those_of_the_marked_classes(classes):

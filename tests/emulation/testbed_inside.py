@@ -138,19 +138,22 @@ def calibration(folder):
     return found
 
 
-def while_both_are_sent(net, interface, *, classes, seconds):
-    """Bytes that an interface sends by class in some seconds, from when it has sent something of each."""
+def wait_until_sent(net, interface, class_, sender):
+    """Return once an interface has sent something of a class; fail at once when its sender has ended."""
     give_up_s = time.monotonic() + 30
-    while min((begun := net.class_counters()[interface])[c].bytes for c in classes) < 1e5:
+    while net.class_counters()[interface][class_].bytes < 1e5:
+        if sender.poll() is not None:
+            raise RuntimeError(f"the sender of class {class_} has ended: exit code {sender.returncode}")
         if time.monotonic() > give_up_s:
-            raise TimeoutError(f"{interface} has not sent classes {classes} in 30 s")
-    begun_s = time.monotonic()
+            raise TimeoutError(f"{interface} has not sent class {class_} in 30 s")
+
+
+def sent_within(net, interface, seconds):
+    """Bytes that an interface sends by class in so many seconds, and in how many that really was."""
+    begun, begun_s = net.class_counters()[interface], time.monotonic()
     time.sleep(seconds)
     ended = net.class_counters()[interface]
-    return {
-        "bytes": {c: ended[c].bytes - begun[c].bytes for c in classes},
-        "seconds": time.monotonic() - begun_s,
-    }
+    return {"bytes": {c: ended[c].bytes - begun[c].bytes for c in ended}, "seconds": time.monotonic() - begun_s}
 
 
 def classes(folder):
@@ -168,11 +171,13 @@ def classes(folder):
             argv = [sys.executable, "-c", RECEIVER, str(port)]
             receivers[host] = net.popen("h3", argv, stdout=subprocess.PIPE, text=True)
             receivers[host].stdout.readline()
-        senders = [
-            net.popen(host, [sys.executable, "-c", SENDER, addressing.ip_of(network, "h3"), str(port), str(dscp_of_class(c))])
-            for host, (port, c) in flows.items()
-        ]  # fmt: skip
-        together = while_both_are_sent(net, "s1-eth3", classes=[c for _, c in flows.values()], seconds=1.0)
+        senders = []
+        for host in ("h2", "h1"):  # the lower class first: beside the higher one it would not come to begin
+            port, class_ = flows[host]
+            argv = [sys.executable, "-c", SENDER, addressing.ip_of(network, "h3"), str(port), str(dscp_of_class(class_))]
+            senders.append(net.popen(host, argv))
+            wait_until_sent(net, "s1-eth3", class_, senders[-1])
+        together = sent_within(net, "s1-eth3", 1.0)
         for sender in senders:
             sender.terminate()
             sender.wait(30)

@@ -34,12 +34,10 @@ def answer(snapshot, rate=1.0, rank=0):
 """
 GOOD = "def allocate(snapshot, *, rate: float = 1.0):\n    print('thinking')\n    return answer(snapshot, rate)\n"
 QUICK = TimeLimit(0.3, 1.0)
-TOO_LONG = r"had not decided after (0\.3 s of computing|1 s)"
-"""Of what computes: on a busy machine it may not get its share before all time is up."""
 LINE = r"mine\.py, line 10: "
 BAD = {
-    "while True:\n        pass": TOO_LONG,
-    "import re\n    re.match('(a+)+b', 'a' * 40)": TOO_LONG,  # one call into C, never back
+    "while True:\n        pass": "had not decided after 0.3 s of computing",
+    "import re\n    re.match('(a+)+b', 'a' * 40)": "had not decided after 0.3 s",  # one call into C, never back
     "time.sleep(60)": "had not decided after 1 s",
     "return answer(snapshot, float('nan'))": "the rate of flow . is negative or not a number",
     "return answer(snapshot, float('inf'))": "the rate of flow . is negative or not a number",
