@@ -193,11 +193,8 @@ def rate_for(jobs: Sequence[Job], network: Network, load: float) -> float:
 
 def fabric_load_of(jobs: Sequence[Job], network: Network) -> float:
     """What jobs ask of the cables between switches at the pace that each has alone, over what these have: the mean over them."""
-    loads = steady.loads_of(jobs, network)
     fabric = np.array([link.kind == "fabric" for link in network.links])
-    job = np.repeat(np.arange(len(jobs)), np.diff(loads.link_start))
-    asked = np.bincount(loads.link, loads.load_s / loads.iteration_s[job], minlength=len(fabric))
-    return float(asked[fabric].mean())
+    return float(steady.load_by_link(jobs, network)[fabric].mean())
 
 
 def _faster(network: Network, factor: float) -> Network:

@@ -21,6 +21,7 @@ import numpy as np
 
 from echelon.cases.random_jobs import Case
 from echelonflow.model import counting
+from echelonflow.model.arrays import Floats
 from echelonflow.model.counting import STEADY
 from echelonflow.model.dag import Compute, Job
 from echelonflow.model.iterations import ends_s, mean_duration_s
@@ -45,11 +46,12 @@ TIE_BREAK = 0.001
 loads_of = paces.loads_of
 
 
-def load_of(jobs: Sequence[Job], network: Network) -> float:
-    """What the jobs ask of the busiest link at the pace that each has alone, over what it has."""
+def load_by_link(jobs: Sequence[Job], network: Network) -> Floats:
+    """What the jobs ask of each of n links at the pace that each has alone, over what it has."""
     loads = loads_of(jobs, network)
     job = np.repeat(np.arange(len(jobs)), np.diff(loads.link_start))
-    return float(np.bincount(loads.link, loads.load_s / loads.iteration_s[job]).max())
+    asked: Floats = np.bincount(loads.link, loads.load_s / loads.iteration_s[job], minlength=len(network.links))
+    return asked
 
 
 def perturbed(case: Case, rng: random.Random) -> Case:

@@ -109,7 +109,7 @@ def loaded(case: Case, load: float) -> Case:
     low, high = 1e-3, 1e3
     while high / low > 1 + CLOSE:
         factor = (low * high) ** 0.5
-        low, high = (factor, high) if _load_of(_resized(case, factor)) < load else (low, factor)
+        low, high = (factor, high) if load_of(_resized(case, factor)) < load else (low, factor)
     return _resized(case, high)
 
 
@@ -118,8 +118,9 @@ def _resized(case: Case, factor: float) -> Case:
     return dataclasses.replace(case, jobs=jobs)
 
 
-def _load_of(case: Case) -> float:
-    return steady.load_of(case.jobs, case.network)
+def load_of(case: Case) -> float:
+    """The load of the busiest link."""
+    return float(steady.load_by_link(case.jobs, case.network).max())
 
 
 def measure(case: Case) -> Scores:

@@ -174,7 +174,14 @@ def classes(folder):
         senders = []
         for host in ("h2", "h1"):  # the lower class first: beside the higher one it would not come to begin
             port, class_ = flows[host]
-            argv = [sys.executable, "-c", SENDER, addressing.ip_of(network, "h3"), str(port), str(dscp_of_class(class_))]
+            argv = [
+                sys.executable,
+                "-c",
+                SENDER,
+                addressing.ip_of(network, "h3"),
+                str(port),
+                str(dscp_of_class(class_)),
+            ]
             senders.append(net.popen(host, argv))
             wait_until_sent(net, "s1-eth3", class_, senders[-1])
         together = sent_within(net, "s1-eth3", 1.0)

@@ -34,6 +34,8 @@ def answer(snapshot, rate=1.0, rank=0):
 """
 GOOD = "def allocate(snapshot, *, rate: float = 1.0):\n    print('thinking')\n    return answer(snapshot, rate)\n"
 QUICK = TimeLimit(0.3, 1.0)
+PATIENT = TimeLimit(0.3, 30.0)
+"""For what computes: on a busy machine its share of a second may be less than that."""
 LINE = r"mine\.py, line 10: "
 BAD = {
     "while True:\n        pass": "had not decided after 0.3 s of computing",
@@ -77,9 +79,9 @@ BAD = {
 NEEDS_LANDLOCK = ("open(", "os.kill")
 
 
-def load(path, body):
+def load(path, body, limit=QUICK):
     path.write_text(HEAD + body)
-    return process.load(str(path), limit=QUICK)
+    return process.load(str(path), limit=limit)
 
 
 @pytest.fixture
@@ -122,7 +124,8 @@ def test_policies_of_our_own_stay_here():
 def test_a_policy_that_fails_is_named_and_stopped(path, snapshot, body):
     if landlock.version() < 6 and os.geteuid() != 0 and any(words in body for words in NEEDS_LANDLOCK):
         pytest.skip("this kernel has no Landlock that denies this, and tests do not run as root")
-    policy = load(path, f"def allocate(snapshot):\n    {body}\n")
+    limit = PATIENT if "0.3 s" in BAD[body] else QUICK
+    policy = load(path, f"def allocate(snapshot):\n    {body}\n", limit)
     with pytest.raises(PolicyError, match=BAD[body]) as told:
         policy(snapshot)
     assert str(path) in str(told.value)

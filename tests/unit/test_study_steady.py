@@ -73,7 +73,7 @@ def test_sizes_are_perturbed_by_little_and_the_same_way_again():
 @pytest.mark.parametrize("load", [0.3, 2.0])
 def test_a_case_of_a_load_has_it(load):
     drawn = steady_cases.Drawer("here", load=load)(0)
-    assert steady.load_of(drawn.jobs, drawn.network) == pytest.approx(load, rel=0.01)
+    assert steady_cases.load_of(drawn) == pytest.approx(load, rel=0.01)
 
 
 def test_what_arrives_has_the_load_of_its_section():
