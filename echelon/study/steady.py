@@ -50,8 +50,8 @@ def load_by_link(jobs: Sequence[Job], network: Network) -> Floats:
     """What the jobs ask of each of n links at the pace that each has alone, over what it has."""
     loads = loads_of(jobs, network)
     job = np.repeat(np.arange(len(jobs)), np.diff(loads.link_start))
-    asked: Floats = np.bincount(loads.link, loads.load_s / loads.iteration_s[job], minlength=len(network.links))
-    return asked
+    asked = np.bincount(loads.link, loads.load_s / loads.iteration_s[job], minlength=len(network.links))
+    return asked.astype(np.float64)
 
 
 def perturbed(case: Case, rng: random.Random) -> Case:
