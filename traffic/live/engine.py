@@ -1,0 +1,222 @@
+"""The thread that moves bytes: every operation of a process, of all its groups, in one loop.
+
+Others hand it exchanges, and are called back when one has ended. An operation has ended here when all that this rank expects
+has come, and TCP has taken all that it sends: then its tensors may be used again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from echelonflow.errors import RunError
+from traffic.live.exchange import Exchange, Key, Outgoing
+from traffic.live.link import Link, LostError
+from traffic.live.streams import Inlet
+
+OnDone = Callable[[Exception | None], None]
+LONGEST_WAIT_S = 3600.0
+FAREWELL_S = 5.0
+"""How long the last bytes may take to leave."""
+_SWITCH_S = 0.0005
+"""How long a Python thread that computes may keep this one from running; Python's own 5 ms are long for a network."""
+
+
+class _Running:
+    """An operation that has not ended."""
+
+    def __init__(self, key: Key, exchange: Exchange, on_done: OnDone) -> None:
+        self.key = key
+        self.exchange = exchange
+        self.on_done = on_done
+        self.pieces_missing = sum(map(len, exchange.expected.values()))
+        self.bytes_missing = sum(exchange.sent_bytes.values())
+        """That TCP has not taken yet."""
+
+
+class Engine:
+    """`links` has a connected link for every other rank; `names` says in errors who a rank is."""
+
+    def __init__(self, links: Mapping[int, Link], names: Mapping[int, str]) -> None:
+        self._links = dict(links)
+        self._names = names
+        self._submitted: deque[Callable[[], None]] = deque()
+        self._running: dict[Key, _Running] = {}
+        self._failure: str | None = None
+        self._is_closing = False
+        self._is_over = threading.Event()
+        self._poll = select.epoll()
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poll.register(self._bell, select.EPOLLIN)
+        self._heeded: dict[int, int] = {}
+        self._by_descriptor = {link.fileno(): rank for rank, link in self._links.items()}
+        for link in self._links.values():
+            self._poll.register(link.fileno(), select.EPOLLIN)
+            self._heeded[link.fileno()] = select.EPOLLIN
+        sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_S))
+        self._thread = threading.Thread(target=self._run, name="echelon", daemon=True)
+        self._thread.start()
+
+    def submit(self, key: Key, exchange: Exchange, on_done: OnDone) -> None:
+        """Begin an operation, from any thread. `on_done` is called in the engine's own thread, with what went wrong if anything did."""
+        self._call(lambda: self._begin(_Running(key, exchange, on_done)))
+
+    def close(self) -> None:
+        """Take leave of the other ranks when all that was submitted has left, and end the thread."""
+        if self._is_over.is_set():
+            return
+
+        def begin_closing() -> None:
+            self._is_closing = True
+            for link in self._links.values():
+                link.say_farewell()
+
+        self._call(begin_closing)
+        self._is_over.wait(FAREWELL_S)
+
+    def _call(self, action: Callable[[], None]) -> None:
+        self._submitted.append(action)
+        with contextlib.suppress(
+            OSError
+        ):  # the engine has ended: whoever submits is told so when it fails all that is left
+            os.eventfd_write(self._bell, 1)
+        if self._is_over.is_set():
+            self._fail_the_rest()
+
+    def _run(self) -> None:
+        try:
+            self._loop()
+        except Exception as error:  # noqa: BLE001 nobody would ever hear of it
+            self._fail(f"the agent of this process failed: {type(error).__name__}: {error}")
+        finally:
+            self._is_over.set()
+            self._fail(self._failure or "the process group has been destroyed")
+            self._fail_the_rest()
+            for link in self._links.values():
+                link.close()
+            self._poll.close()
+
+    def _loop(self) -> None:
+        deadline_s = float("inf")
+        while True:
+            self._take_what_was_submitted()
+            for rank, link in self._links.items():
+                if link.wants_write:
+                    self._guarded(rank, link.write)
+                self._heed(link)
+            if self._is_closing:
+                deadline_s = min(deadline_s, time.monotonic() + FAREWELL_S)
+                if time.monotonic() > deadline_s or not any(link.wants_write for link in self._links.values()):
+                    return
+            for descriptor, events in self._poll.poll(min(LONGEST_WAIT_S, max(deadline_s - time.monotonic(), 0.0))):
+                if descriptor == self._bell:
+                    os.eventfd_read(self._bell)
+                    continue
+                known = self._by_descriptor.get(descriptor)
+                if known is not None and events & ~select.EPOLLOUT:
+                    self._guarded(known, self._links[known].read)
+
+    def _take_what_was_submitted(self) -> None:
+        while self._submitted:
+            self._submitted.popleft()()
+
+    def _fail_the_rest(self) -> None:
+        """After the end: what was submitted too late learns of it."""
+        while self._submitted:
+            with contextlib.suppress(IndexError):
+                self._submitted.popleft()()
+
+    def _heed(self, link: Link) -> None:
+        descriptor = link.fileno()
+        if descriptor < 0 or descriptor not in self._heeded:
+            return
+        wanted = select.EPOLLIN | (select.EPOLLOUT if link.wants_write else 0)
+        if wanted != self._heeded[descriptor]:
+            self._poll.modify(descriptor, wanted)
+            self._heeded[descriptor] = wanted
+
+    def _guarded(self, rank: int, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except LostError as error:
+            self._lose(rank, str(error))
+            return
+        if self._links[rank].said_farewell and not self._links[rank].wants_write:
+            self._part_from(rank)
+
+    def _lose(self, rank: int, why: str) -> None:
+        self._fail(f"lost {self._names[rank]}: {why}")
+        for other in list(self._links):
+            self._part_from(other)
+
+    def _part_from(self, rank: int) -> None:
+        """There is nothing more to hear from a rank."""
+        link = self._links.pop(rank, None)
+        if link is None:
+            return
+        descriptor = link.fileno()
+        self._by_descriptor.pop(descriptor, None)
+        if self._heeded.pop(descriptor, None) is not None:
+            self._poll.unregister(descriptor)
+        link.close()
+        for running in [each for each in self._running.values() if rank in each.exchange.expected]:
+            self._end(running, RunError(f"{self._names[rank]} ended before an operation that it takes part in"))
+
+    def _fail(self, why: str) -> None:
+        """Nothing goes on: whatever is under way, and whatever will be submitted, ends with this."""
+        if self._failure is None:
+            self._failure = why
+        for running in list(self._running.values()):
+            self._end(running, RunError(self._failure))
+
+    def _begin(self, running: _Running) -> None:
+        if self._failure is not None:
+            running.on_done(RunError(self._failure))
+            return
+        exchange = running.exchange
+        for rank in {*exchange.expected, *exchange.sent_bytes}:
+            if rank not in self._links:
+                running.on_done(RunError(f"{self._names[rank]} has ended, and takes part in no operation any more"))
+                return
+        self._running[running.key] = running
+        try:
+            self._pass_on(running, exchange.begin())
+            for rank, pieces in exchange.expected.items():
+                self._links[rank].expect(running.key, self._inlet(running, rank, pieces))
+        except LostError as error:
+            self._fail(f"{self._names[rank]}: {error}")
+        self._look_whether_over(running)
+
+    def _inlet(self, running: _Running, rank: int, pieces: list[memoryview]) -> Inlet:
+        def filled(place: int) -> None:
+            running.pieces_missing -= 1
+            self._pass_on(running, running.exchange.filled(rank, place))
+            self._look_whether_over(running)
+
+        return Inlet(pieces, filled)
+
+    def _pass_on(self, running: _Running, outgoing: Outgoing) -> None:
+        for rank, view in outgoing:
+            link = self._links.get(rank)
+            if link is None:
+                raise LostError(f"{self._names[rank]} has ended")
+
+            def left(count: int = len(view)) -> None:
+                running.bytes_missing -= count
+                self._look_whether_over(running)
+
+            link.send(running.key, view, left)
+
+    def _look_whether_over(self, running: _Running) -> None:
+        if not running.pieces_missing and not running.bytes_missing:
+            self._end(running, None)
+
+    def _end(self, running: _Running, error: Exception | None) -> None:
+        if self._running.pop(running.key, None) is not None:
+            running.on_done(error)

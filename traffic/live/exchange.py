@@ -1,0 +1,53 @@
+"""One collective as one rank takes part in it: streams of bytes to and from other ranks, and what one has to do with the other.
+
+An exchange knows no socket. It says what it can send from the start, and what more it can send when a piece of what it
+expects has come. Each other rank is a stream in either direction; its pieces go in order. So any algorithm is a few lines, and
+how bytes travel is somebody else's affair (`traffic.live.engine`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+PIECE_BYTES = 1 << 19
+"""Reduced and passed on by so much at a time: the next rank of a ring is busy meanwhile."""
+
+Piece = memoryview
+Outgoing = Iterable[tuple[int, Piece]]
+"""(rank, bytes), in order."""
+
+
+class Key(NamedTuple):
+    """What both ends of a stream call an exchange: the group, which operation, and which of its kind.
+
+    `lane` is 0 for collectives. For a message it tells sender, receiver and tag apart, which are numbered each by themselves.
+    """
+
+    group: int
+    lane: int
+    number: int
+
+
+class Exchange:
+    """What one rank sends and receives in one operation; ranks are global ones.
+
+    `expected[r]` are the pieces that come from rank r, in order; each is memory to be filled. `sent_bytes[r]` is how much goes to
+    rank r in all. Neither names a rank with which nothing is exchanged.
+    """
+
+    expected: dict[int, list[Piece]]
+    sent_bytes: dict[int, int]
+
+    def begin(self) -> Outgoing:
+        """What can be sent before anything has come."""
+        raise NotImplementedError
+
+    def filled(self, rank: int, place: int) -> Outgoing:
+        """Piece `place` of what rank `rank` sends has come; returns what can be sent since."""
+        raise NotImplementedError
+
+
+def cut(view: memoryview, piece_bytes: int = PIECE_BYTES) -> list[memoryview]:
+    """A stretch of memory in pieces of `piece_bytes`, the last one what is left; none for no bytes."""
+    return [view[start : start + piece_bytes] for start in range(0, len(view), piece_bytes)]

@@ -1,0 +1,155 @@
+"""What a training program does, as its own process sees it: which operations it calls, when, and when it waits for them.
+
+Nothing is asked of the program. Operations come through the process group; an iteration ends where an optimizer has made its step,
+which torch tells whoever asks (`register_optimizer_step_post_hook`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from traffic.live.exchange import Key
+
+
+@dataclass(eq=False)
+class Operation:
+    """One call of one operation. Ranks are global, times are those of CLOCK_MONOTONIC, in seconds."""
+
+    kind: str
+    """Such as "all-reduce"."""
+    group: tuple[int, ...]
+    """The ranks that take part."""
+    sent_bytes: Mapping[int, int]
+    """By the rank to which they go."""
+    received_bytes: Mapping[int, int]
+    """By the rank from which they come."""
+    forwards: bool = False
+    """Whether what is sent must have come before."""
+    keys: tuple[Key, ...] = ()
+    source_rank: int = -1
+    label: str = ""
+    called_s: float = 0.0
+    ended_s: float | None = None
+    in_backward: bool = False
+
+    @property
+    def name(self) -> str:
+        """For errors: what it is."""
+        return f"{self.kind}{f' ({self.label})' if self.label else ''} among ranks {', '.join(map(str, self.group))}"
+
+
+@dataclass(frozen=True)
+class Called:
+    """The program called an operation at `time_s`; it had been computing since it last did anything."""
+
+    operation: Operation
+    time_s: float
+
+
+@dataclass(frozen=True)
+class Waited:
+    """The program waited for operations from `time_s` to `until_s`."""
+
+    operations: tuple[Operation, ...]
+    time_s: float
+    until_s: float
+
+
+@dataclass
+class Iteration:
+    """One iteration of this rank: from one optimizer step to the next."""
+
+    start_s: float
+    events: list[Called | Waited] = field(default_factory=list)
+    end_s: float = 0.0
+
+
+class Observer:
+    """Notes what this process does. `on_iteration` is called at each end of an iteration, in the program's own thread.
+
+    `pace` is called whenever the program has computed, before that counts as over: whoever stretches computation does it there.
+    """
+
+    def __init__(self) -> None:
+        self.on_iteration: Callable[[Iteration], None] = lambda _: None
+        self.pace: Callable[[], None] = lambda: None
+        self.current = Iteration(time.monotonic())
+        self._lock = threading.Lock()
+        self._unseen: list[Operation] = []
+        """Operations whose futures were taken, and for which nobody was seen to wait."""
+        self._watched_pass = -1
+        self._optimizer: object | None = None
+        self._hook: Any = None
+        self._depth = threading.local()
+
+    def watch_optimizers(self) -> None:
+        """From now on steps of the first optimizer that makes one are ends of iterations."""
+        if self._hook is None:
+            self._hook = register_optimizer_step_post_hook(self._stepped)
+
+    def called(self, operation: Operation) -> None:
+        """The program calls an operation, and goes on."""
+        self.pace()
+        operation.called_s = time.monotonic()
+        operation.in_backward = torch._C._current_graph_task_id() != -1
+        with self._lock:
+            self.current.events.append(Called(operation, operation.called_s))
+
+    def ended(self, operation: Operation) -> None:
+        """An operation is over."""
+        operation.ended_s = time.monotonic()
+
+    def future_taken(self, operation: Operation) -> None:
+        """Somebody may wait for an operation without our seeing it: DDP does, at the end of the backward pass under way."""
+        with self._lock:
+            self._unseen.append(operation)
+        task = torch._C._current_graph_task_id()
+        if task not in {-1, self._watched_pass}:
+            self._watched_pass = task
+            torch.autograd.Variable._execution_engine.queue_callback(self._backward_computed)
+
+    @contextlib.contextmanager
+    def waiting_for(self, operation: Operation) -> Iterator[None]:
+        """Around a wait of the program's."""
+        self.pace()
+        begin_s = time.monotonic()
+        try:
+            yield
+        finally:
+            with self._lock:
+                if operation in self._unseen:
+                    self._unseen.remove(operation)
+                self.current.events.append(Waited((operation,), begin_s, time.monotonic()))
+
+    def _backward_computed(self) -> None:
+        """Called when a backward pass has computed all. What DDP had queued by then comes next, and waits; then the other half of this."""
+        self.pace()
+        begin_s = time.monotonic()
+
+        def waited() -> None:
+            with self._lock:
+                unseen, self._unseen = self._unseen, []
+                if unseen:
+                    self.current.events.append(Waited(tuple(unseen), begin_s, time.monotonic()))
+
+        torch.autograd.Variable._execution_engine.queue_callback(waited)
+
+    def _stepped(self, optimizer: object, *_: Any) -> None:
+        if self._optimizer is None:
+            self._optimizer = optimizer
+        if optimizer is not self._optimizer:
+            return
+        self.pace()
+        now_s = time.monotonic()
+        ended, ended.end_s = self.current, now_s
+        self.current = Iteration(now_s)
+        self.on_iteration(ended)
+        self.current.start_s = time.monotonic()
