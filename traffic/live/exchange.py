@@ -7,7 +7,8 @@ how bytes travel is somebody else's affair (`traffic.live.engine`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 PIECE_BYTES = 1 << 19
@@ -33,11 +34,13 @@ class Exchange:
     """What one rank sends and receives in one operation; ranks are global ones.
 
     `expected[r]` are the pieces that come from rank r, in order; each is memory to be filled. `sent_bytes[r]` is how much goes to
-    rank r in all. Neither names a rank with which nothing is exchanged.
+    rank r in all. Neither names a rank with which nothing is exchanged. `follows[r]` are the ranks from which something must have come
+    before anything goes to rank r; who is not named there is sent to at once.
     """
 
     expected: dict[int, list[Piece]]
     sent_bytes: dict[int, int]
+    follows: Mapping[int, tuple[int, ...]] = MappingProxyType({})
 
     def begin(self) -> Outgoing:
         """What can be sent before anything has come."""

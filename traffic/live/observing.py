@@ -11,12 +11,27 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from traffic.live.exchange import Key
+from traffic.live.exchange import Exchange, Key
+
+
+class Part(NamedTuple):
+    """One exchange of an operation: by rank, how much is sent and received, and which ranks' bytes must have come before some are sent."""
+
+    key: Key
+    sent_bytes: Mapping[int, int]
+    received_bytes: Mapping[int, int]
+    follows: Mapping[int, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, key: Key, exchange: Exchange) -> Part:
+        """What is exchanged under `key`."""
+        received = {rank: sum(map(len, pieces)) for rank, pieces in exchange.expected.items()}
+        return cls(key, exchange.sent_bytes, received, exchange.follows)
 
 
 @dataclass(eq=False)
@@ -27,13 +42,7 @@ class Operation:
     """Such as "all-reduce"."""
     group: tuple[int, ...]
     """The ranks that take part."""
-    sent_bytes: Mapping[int, int]
-    """By the rank to which they go."""
-    received_bytes: Mapping[int, int]
-    """By the rank from which they come."""
-    forwards: bool = False
-    """Whether what is sent must have come before."""
-    keys: tuple[Key, ...] = ()
+    parts: tuple[Part, ...]
     source_rank: int = -1
     label: str = ""
     called_s: float = 0.0

@@ -20,7 +20,7 @@ from echelonflow.errors import EchelonError
 from traffic.live.direct import Direct
 from traffic.live.exchange import Exchange, Key
 from traffic.live.memory import flat, is_flat, split
-from traffic.live.observing import Operation
+from traffic.live.observing import Operation, Part
 from traffic.live.process import Process
 from traffic.live.reduction import Reduction
 from traffic.live.ring import Ring
@@ -217,7 +217,7 @@ class EchelonProcessGroup(dist.ProcessGroup):  # type: ignore[misc, unused-ignor
         kept, buffers, back = self._buffers([tensors] if isinstance(tensors, torch.Tensor) else tensors)
         root = 0 if opts is None else opts.rootRank
         exchanges = [Tree(buffer, self._ranks, self._place, root=root) for buffer in buffers]
-        return self._start("broadcast", exchanges, kept, back, opts, forwards=True)
+        return self._start("broadcast", exchanges, kept, back, opts)
 
     # To each its own
 
@@ -290,7 +290,6 @@ class EchelonProcessGroup(dist.ProcessGroup):  # type: ignore[misc, unused-ignor
         *,
         keys: Sequence[Key] | None = None,
         label: str = "",
-        forwards: bool = False,
     ) -> LiveWork:
         if keys is None:
             keys = []
@@ -300,10 +299,7 @@ class EchelonProcessGroup(dist.ProcessGroup):  # type: ignore[misc, unused-ignor
         operation = Operation(
             kind,
             self._ranks,
-            _added([exchange.sent_bytes for exchange in exchanges]),
-            _added([{r: sum(map(len, p)) for r, p in exchange.expected.items()} for exchange in exchanges]),
-            forwards=forwards or any(isinstance(exchange, Tree) for exchange in exchanges),
-            keys=tuple(keys),
+            tuple(Part.of(key, exchange) for key, exchange in zip(keys, exchanges, strict=True)),
             label=label,
         )
         said = getattr(opts, "timeout", None)
@@ -367,13 +363,6 @@ def _parts(elements: Sequence[int]) -> list[tuple[int, int]]:
         found.append((start, start + count))
         start += count
     return found
-
-
-def _added(counts: Sequence[dict[int, int]]) -> dict[int, int]:
-    total: Counter[int] = Counter()
-    for each in counts:
-        total.update(each)
-    return dict(total)
 
 
 def _nothing() -> None:

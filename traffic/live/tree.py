@@ -45,6 +45,10 @@ class Tree(Exchange):
         self._theirs = {child: torch.empty_like(buffer) for child in self._children} if reduction is not None else {}
         self._missing = len(self._children) if reduction is not None else 0
         self.expected, self.sent_bytes = {}, {}
+        up = tuple(self._theirs)
+        from_above = (self._parent,) if place and down else up
+        self.follows = {self._parent: up} if up else {}
+        self.follows |= dict.fromkeys(self._children, from_above) if down and from_above else {}
         if not size_bytes:
             return
         if reduction is not None:
