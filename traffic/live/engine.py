@@ -38,6 +38,7 @@ class _Running:
         self.pieces_missing = sum(map(len, exchange.expected.values()))
         self.bytes_missing = sum(exchange.sent_bytes.values())
         """That TCP has not taken yet."""
+        self.inlets: dict[int, Inlet] = {}
 
 
 class Engine:
@@ -47,6 +48,8 @@ class Engine:
         self._links = dict(links)
         self._names = names
         self._submitted: deque[Callable[[], None]] = deque()
+        self._gone: dict[int, Link] = {}
+        """Of ranks that have ended: what they sent may still be waiting."""
         self._running: dict[Key, _Running] = {}
         self._failure: str | None = None
         self._is_closing = False
@@ -165,8 +168,14 @@ class Engine:
         if self._heeded.pop(descriptor, None) is not None:
             self._poll.unregister(descriptor)
         link.close()
-        for running in [each for each in self._running.values() if rank in each.exchange.expected]:
-            self._end(running, RunError(f"{self._names[rank]} ended before an operation that it takes part in"))
+        self._gone[rank] = link
+        for running in list(self._running.values()):
+            inlet = running.inlets.get(rank)
+            if inlet is not None and not inlet.is_full:
+                self._end(running, RunError(self._ended_before(rank)))
+
+    def _ended_before(self, rank: int) -> str:
+        return f"{self._names[rank]} ended before an operation that it takes part in"
 
     def _fail(self, why: str) -> None:
         """Nothing goes on: whatever is under way, and whatever will be submitted, ends with this."""
@@ -180,17 +189,19 @@ class Engine:
             running.on_done(RunError(self._failure))
             return
         exchange = running.exchange
-        for rank in {*exchange.expected, *exchange.sent_bytes}:
-            if rank not in self._links:
-                running.on_done(RunError(f"{self._names[rank]} has ended, and takes part in no operation any more"))
-                return
         self._running[running.key] = running
         try:
             self._pass_on(running, exchange.begin())
             for rank, pieces in exchange.expected.items():
-                self._links[rank].expect(running.key, self._inlet(running, rank, pieces))
+                inlet = running.inlets[rank] = self._inlet(running, rank, pieces)
+                link = self._links.get(rank)
+                # One that has ended may have sent its part before.
+                (self._gone[rank] if link is None else link).expect(running.key, inlet)
+                if link is None and not inlet.is_full:
+                    self._end(running, RunError(self._ended_before(rank)))
+                    return
         except LostError as error:
-            self._fail(f"{self._names[rank]}: {error}")
+            self._fail(str(error))
         self._look_whether_over(running)
 
     def _inlet(self, running: _Running, rank: int, pieces: list[memoryview]) -> Inlet:
@@ -205,7 +216,7 @@ class Engine:
         for rank, view in outgoing:
             link = self._links.get(rank)
             if link is None:
-                raise LostError(f"{self._names[rank]} has ended")
+                raise LostError(self._ended_before(rank))
 
             def left(count: int = len(view)) -> None:
                 running.bytes_missing -= count

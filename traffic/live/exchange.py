@@ -14,6 +14,9 @@ from typing import NamedTuple
 PIECE_BYTES = 1 << 19
 """Reduced and passed on by so much at a time: the next rank of a ring is busy meanwhile."""
 
+MOST_TAG = 1 << 31
+"""Tags of messages are below it."""
+
 Piece = memoryview
 Outgoing = Iterable[tuple[int, Piece]]
 """(rank, bytes), in order."""
@@ -28,6 +31,11 @@ class Key(NamedTuple):
     group: int
     lane: int
     number: int
+
+    @property
+    def tag(self) -> int:
+        """Of a message."""
+        return (self.lane - 1) % MOST_TAG
 
 
 class Exchange:
@@ -49,6 +57,11 @@ class Exchange:
     def filled(self, rank: int, place: int) -> Outgoing:
         """Piece `place` of what rank `rank` sends has come; returns what can be sent since."""
         raise NotImplementedError
+
+
+def lane_of(src: int, dst: int, ranks: int, tag: int) -> int:
+    """The lane of messages from place `src` to place `dst` of a group of so many ranks."""
+    return 1 + (src * ranks + dst) * MOST_TAG + tag
 
 
 def cut(view: memoryview, piece_bytes: int = PIECE_BYTES) -> list[memoryview]:

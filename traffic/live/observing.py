@@ -47,7 +47,6 @@ class Operation:
     label: str = ""
     called_s: float = 0.0
     ended_s: float | None = None
-    in_backward: bool = False
 
     @property
     def name(self) -> str:
@@ -94,10 +93,11 @@ class Observer:
         self._lock = threading.Lock()
         self._unseen: list[Operation] = []
         """Operations whose futures were taken, and for which nobody was seen to wait."""
+        self._since_s: float | None = None
+        """When the backward pass had computed all, until the program is heard of again."""
         self._watched_pass = -1
         self._optimizer: object | None = None
         self._hook: Any = None
-        self._depth = threading.local()
 
     def watch_optimizers(self) -> None:
         """From now on steps of the first optimizer that makes one are ends of iterations."""
@@ -106,9 +106,10 @@ class Observer:
 
     def called(self, operation: Operation) -> None:
         """The program calls an operation, and goes on."""
+        with self._lock:
+            self._settle()
         self.pace()
         operation.called_s = time.monotonic()
-        operation.in_backward = torch._C._current_graph_task_id() != -1
         with self._lock:
             self.current.events.append(Called(operation, operation.called_s))
 
@@ -128,6 +129,8 @@ class Observer:
     @contextlib.contextmanager
     def waiting_for(self, operation: Operation) -> Iterator[None]:
         """Around a wait of the program's."""
+        with self._lock:
+            self._settle()
         self.pace()
         begin_s = time.monotonic()
         try:
@@ -139,23 +142,32 @@ class Observer:
                 self.current.events.append(Waited((operation,), begin_s, time.monotonic()))
 
     def _backward_computed(self) -> None:
-        """Called when a backward pass has computed all. What DDP had queued by then comes next, and waits; then the other half of this."""
+        """Called when a backward pass has computed all. What DDP has queued comes next, and waits."""
         self.pace()
-        begin_s = time.monotonic()
+        with self._lock:
+            self._since_s = time.monotonic()
 
-        def waited() -> None:
-            with self._lock:
-                unseen, self._unseen = self._unseen, []
-                if unseen:
-                    self.current.events.append(Waited(tuple(unseen), begin_s, time.monotonic()))
+    def _settle(self) -> None:
+        """The program goes on after a backward pass: it has waited there for what has ended since; the lock is held.
 
-        torch.autograd.Variable._execution_engine.queue_callback(waited)
+        A callback behind DDP's would say so at once. But one that is queued by another moves that one's memory while it runs.
+        """
+        if self._since_s is None:
+            return
+        since_s, self._since_s = self._since_s, None
+        ended = [(each, each.ended_s) for each in self._unseen if each.ended_s is not None]
+        self._unseen = [each for each in self._unseen if each.ended_s is None]
+        if ended:
+            until_s = max(since_s, *(at_s for _, at_s in ended))
+            self.current.events.append(Waited(tuple(each for each, _ in ended), since_s, until_s))
 
     def _stepped(self, optimizer: object, *_: Any) -> None:
         if self._optimizer is None:
             self._optimizer = optimizer
         if optimizer is not self._optimizer:
             return
+        with self._lock:
+            self._settle()
         self.pace()
         now_s = time.monotonic()
         ended, ended.end_s = self.current, now_s

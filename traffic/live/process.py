@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import atexit
+import os
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, ClassVar
 
+from echelonflow.records.observed import write_observed
 from traffic.live.engine import Engine
 from traffic.live.link import Link
 from traffic.live.mesh import connect_all
-from traffic.live.observing import Observer
+from traffic.live.observed import observed
+from traffic.live.observing import Iteration, Observer
+
+OBSERVE_VARIABLE = "ECHELON_OBSERVE"
+"""A file into which what this process was seen to do is written when it ends."""
+MOST_ITERATIONS = 1000
+"""So many are kept, the first ones."""
 
 
 class Process:
@@ -24,6 +33,8 @@ class Process:
         self.observer = Observer()
         self.engine = Engine({other: Link(connection) for other, connection in connections.items()}, names)
         self._groups: set[int] = set()
+        self._iterations: list[Iteration] = []
+        self.observer.on_iteration = self._iterated
         self.observer.watch_optimizers()
         atexit.register(self.close)
 
@@ -44,9 +55,16 @@ class Process:
         if not self._groups:
             self.close()
 
+    def _iterated(self, iteration: Iteration) -> None:
+        if len(self._iterations) < MOST_ITERATIONS:
+            self._iterations.append(iteration)
+
     def close(self) -> None:
-        """Take leave of all other ranks."""
+        """Take leave of all other ranks, and write what was seen where that is asked for."""
         self.engine.close()
+        path = os.environ.get(OBSERVE_VARIABLE)
+        if path:
+            write_observed(Path(path), observed(self.rank, self.size, self._iterations))
         if type(self)._only is self:
             type(self)._only = None
         atexit.unregister(self.close)

@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from echelonflow.errors import EchelonError
 from traffic.live.direct import Direct
-from traffic.live.exchange import Exchange, Key
+from traffic.live.exchange import MOST_TAG, Exchange, Key, lane_of
 from traffic.live.memory import flat, is_flat, split
 from traffic.live.observing import Operation, Part
 from traffic.live.process import Process
@@ -29,7 +29,6 @@ from traffic.live.work import LiveWork
 
 SMALL_BYTES = 1 << 15
 """What is reduced goes along a tree up to here, and around a ring beyond: few steps count more than few bytes."""
-_MOST_TAG = 1 << 31
 
 
 class EchelonProcessGroup(dist.ProcessGroup):  # type: ignore[misc, unused-ignore]
@@ -262,9 +261,9 @@ class EchelonProcessGroup(dist.ProcessGroup):  # type: ignore[misc, unused-ignor
     # How all of these go
 
     def _message_key(self, src: int, dst: int, tag: int) -> Key:
-        if not 0 <= tag < _MOST_TAG:
-            raise ValueError(f"tag is {tag}; it must be 0 to {_MOST_TAG - 1}")
-        lane = 1 + (src * len(self._ranks) + dst) * _MOST_TAG + tag
+        if not 0 <= tag < MOST_TAG:
+            raise ValueError(f"tag is {tag}; it must be 0 to {MOST_TAG - 1}")
+        lane = lane_of(src, dst, len(self._ranks), tag)
         self._counts[lane] += 1
         return Key(self._number, lane, self._counts[lane])
 

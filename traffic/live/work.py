@@ -34,7 +34,7 @@ class LiveWork(Work):  # type: ignore[misc, unused-ignore]
         self._parts = parts
         self._error: Exception | None = None
         self._ended = threading.Event()
-        self._future: Any = torch.futures.Future()
+        self._over: Any = torch.futures.Future()
         if not parts:
             self._end()
 
@@ -54,10 +54,7 @@ class LiveWork(Work):  # type: ignore[misc, unused-ignore]
                 self._error = error
         self._observer.ended(self._operation)
         self._ended.set()
-        if self._error is None:
-            self._future.set_result(self._result)
-        else:
-            self._future.set_exception(self._in_words(self._error))
+        self._over.set_result(None)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Wait for the end. Raises DistNetworkError where another rank has gone, and DistBackendError after `timeout`."""
@@ -88,7 +85,13 @@ class LiveWork(Work):  # type: ignore[misc, unused-ignore]
     def get_future(self) -> Any:
         """Who takes it may wait for it where we do not see that: at the end of a backward pass, as DDP does."""
         self._observer.future_taken(self._operation)
-        return self._future
+        return self._over.then(self._outcome)
+
+    def _outcome(self, _: Any) -> list[torch.Tensor]:
+        """What the future holds. It raises here, as torch's C++ takes what `set_exception` sets for a result, and crashes."""
+        if self._error is not None:
+            raise self._in_words(self._error)
+        return self._result
 
     def source_rank(self) -> int:
         return self._operation.source_rank

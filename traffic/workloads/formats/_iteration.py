@@ -50,7 +50,7 @@ class ImportedIteration:
         self.account = account
         self._algorithm = algorithm
         self._grouping = grouping
-        with _named(source):
+        with named(source):
             self._builder = DagBuilder(ranks)
         self._kind: dict[str, str] = {}
         self._uses: dict[str, int] = {}
@@ -62,12 +62,12 @@ class ImportedIteration:
 
     def compute(self, handle: str, rank: int, duration_s: float, after: Sequence[str], kind: str = "compute") -> str:
         """A computation; its handle is its step's name."""
-        with _named(self.source):
+        with named(self.source):
             return self._builder.beside(rank, handle, duration_s, after, kind)
 
     def join(self, handle: str, rank: int, after: Sequence[str]) -> str:
         """Nothing but the end of all of `after`."""
-        with _named(self.source):
+        with named(self.source):
             return self._builder.join(handle, rank, after)
 
     def collective(
@@ -93,11 +93,11 @@ class ImportedIteration:
             return {rank: self.join(f"{label} @{rank}", rank, after[rank]) for rank in ranks}
         group = label
         if kind == "all-gather" and group_kind is None and self._grouping == "paradigm":
-            group = f"all-gathers of {_short(ranks)}"
+            group = f"all-gathers of {short(ranks)}"
         self._declare(group, group_kind or kind)
         special: dict[Collective, Literal["direct", "tree"]] = {"all-to-all": "direct", "broadcast": "tree"}
         algorithm = special.get(kind, self._algorithm)
-        with _named(self.source):
+        with named(self.source):
             inputs = [after[rank] for rank in ranks]
             done = self._builder.collective(label, kind, algorithm, ranks, size_bytes, inputs, group)
         self.account.counted(AS_FLOWS, size_bytes=network_bytes(kind, len(ranks), size_bytes) - size_bytes)
@@ -127,7 +127,7 @@ class ImportedIteration:
         """  # fmt: skip
         group = group or (f"sends {src}->{dst}" if self._grouping == "paradigm" else name)
         self._declare(group, self._kind.get(group, "send"))
-        with _named(self.source):
+        with named(self.source):
             self._builder.transfer(name, src, dst, size_bytes, group, coflow or name, src_after)
         self.join(sent, src, (name,))
         self.join(received, dst, (name, *dst_after))
@@ -149,7 +149,7 @@ class ImportedIteration:
         for earlier, later in next_iteration:
             self._builder.next_iteration(earlier, later)
         changes = [*([one_at_a_time] if serial else []), *([without_overlap] if wrap else [])]
-        with _named(self.source):
+        with named(self.source):
             return self._builder.dag(parameters, changes)
 
     def _declare(self, group: str, kind: str) -> None:
@@ -158,7 +158,7 @@ class ImportedIteration:
 
 
 @contextlib.contextmanager
-def _named(source: str) -> Iterator[None]:
+def named(source: str) -> Iterator[None]:
     """Puts the name of the file before the message of an InputError."""
     try:
         yield
@@ -166,7 +166,7 @@ def _named(source: str) -> Iterator[None]:
         raise InputError(f"{source}: {error}") from None
 
 
-def _short(ranks: Sequence[int]) -> str:
+def short(ranks: Sequence[int]) -> str:
     """Ranks as text, such as "0-7"; exact, because groups are told apart by it."""
     step = ranks[1] - ranks[0] if len(ranks) > 1 else 1
     regular = all(b - a == step for a, b in itertools.pairwise(ranks))

@@ -1,0 +1,76 @@
+"""What was noted of a program, as the record that is kept (`echelonflow.records.observed`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from echelonflow.records.observed import Called as CalledRecord
+from echelonflow.records.observed import Event, Exchanged, Observed, ObservedIteration
+from traffic.live.exchange import Key
+from traffic.live.observing import Called, Iteration, Operation, Part
+
+_MESSAGES = frozenset({"send", "recv"})
+
+
+class Naming:
+    """What exchanges of the current iteration are called: by kind, ranks and number within it, alike on all ranks."""
+
+    def __init__(self, rank: int) -> None:
+        self._rank = rank
+        self._first: dict[tuple[int, int], int] = {}
+
+    def begin_iteration(self) -> None:
+        """Numbers begin anew."""
+        self._first.clear()
+
+    def name(self, operation: Operation, part: Part) -> str:
+        """The name of an exchange. Exchanges of a lane are named in the order in which they are called."""
+        key: Key = part.key
+        number = key.number - self._first.setdefault((key.group, key.lane), key.number) + 1
+        group = f"{key.group >> 52:03x}"
+        if operation.kind in _MESSAGES:
+            other = next(iter({**part.sent_bytes, **part.received_bytes}), self._rank)
+            src, dst = (self._rank, other) if operation.kind == "send" else (other, self._rank)
+            return f"message {src} to {dst}/{group}{f' tag {key.tag}' if key.tag else ''} #{number}"
+        return f"{operation.kind} {_span(operation.group)}/{group} #{number}"
+
+
+def observed(rank: int, ranks: int, iterations: Sequence[Iteration]) -> Observed:
+    """The record of a rank's iterations, in order."""
+    naming = Naming(rank)
+    return Observed(rank, ranks, tuple(_iteration(each, naming) for each in iterations))
+
+
+def _iteration(iteration: Iteration, naming: Naming) -> ObservedIteration:
+    naming.begin_iteration()
+    places: dict[Operation, int] = {}
+    operations: list[CalledRecord] = []
+    events: list[Event] = []
+    at_s = iteration.start_s
+    for event in iteration.events:
+        computed_s = max(event.time_s - at_s, 0.0)
+        if isinstance(event, Called):
+            places[event.operation] = len(operations)
+            events.append(Event(computed_s, call=len(operations)))
+            operations.append(_called(event.operation, naming))
+            at_s = max(event.time_s, at_s)
+        else:
+            waits = tuple(places[each] for each in event.operations if each in places)
+            events.append(Event(computed_s, waits=waits, waited_s=max(event.until_s - event.time_s, 0.0)))
+            at_s = max(event.until_s, at_s)
+    return ObservedIteration(tuple(operations), tuple(events), max(iteration.end_s - at_s, 0.0))
+
+
+def _called(operation: Operation, naming: Naming) -> CalledRecord:
+    exchanges = (
+        Exchanged(naming.name(operation, part), dict(part.sent_bytes), dict(part.received_bytes), dict(part.follows))
+        for part in operation.parts
+    )
+    return CalledRecord(operation.kind, operation.group, tuple(exchanges))
+
+
+def _span(ranks: Sequence[int]) -> str:
+    """Ranks in few letters."""
+    if len(ranks) > 2 and list(ranks) == list(range(ranks[0], ranks[-1] + 1)):
+        return f"{ranks[0]}-{ranks[-1]}"
+    return ",".join(map(str, ranks))

@@ -1,0 +1,206 @@
+"""What the agent in a PyTorch process saw of a training program (`echelon live`), one file per rank.
+
+The last iterations that are alike are taken, and of each computation the median. A computation ends where the program called an operation, or
+waited for one. Computations under 0.2 ms count with the next one. Flows are those of the process group's own algorithms: a ring,
+a binomial tree up to 32 kB and for broadcasts, messages directly. They wait for the computation before the call, and those that
+pass something on also for what they pass on. A program that waits for an operation waits for the flows that come to and leave from its
+rank.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from echelonflow.errors import InputError
+from echelonflow.model.dag import JobDag
+from echelonflow.model.units import format_duration, parse_duration_s
+from echelonflow.records.observed import Called, Observed, ObservedIteration, flow_of, read_observed, step_of
+from traffic.workloads.dag_builder import DagBuilder
+from traffic.workloads.formats._account import Account
+from traffic.workloads.formats._iteration import named, short
+from traffic.workloads.formats._report import Imported, Report
+
+SUMMARY = "what `echelon live` learned of a PyTorch program: one JSON file per rank"
+LOOKS_LIKE = re.compile(rb'\s*\{\s*"schema"\s*:\s*"echelon-observed"')
+LEAST_S = 0.0002
+"""A computation that is shorter counts with the next one: there, programs do nothing but call."""
+LEAST_ALIKE = 2
+"""So many iterations must be alike, at least: DDP changes its buckets after the first one."""
+
+
+def read(paths: Sequence[Path], *, compute: str | None = None) -> Imported:
+    """The iteration that a program repeats, of the files `paths`.
+
+    With `compute`, a duration, times of computation are stretched so that the busiest rank computes for so long in an iteration: as on a
+    GPU whose speed is known. Raises InputError naming the file.
+    """
+    ranks = _ranked([(path, read_observed(path)) for path in paths])
+    source = str(ranks[0][0])
+    alike = min(_alike(path, observed) for path, observed in ranks)
+    total = len(ranks[0][1].iterations)
+    last = [observed.iterations[-alike:] for _, observed in ranks]
+    times_s = [_medians(iterations) for iterations in last]
+    busiest_s = max(sum(times) for times in times_s)
+    factor = 1.0
+    if compute is not None:
+        wanted_s = parse_duration_s(compute)
+        if not busiest_s:
+            raise InputError(f"{source}: nothing is computed there that could be stretched to {compute}")
+        factor = wanted_s / busiest_s
+        times_s = [[time_s * factor for time_s in times] for times in times_s]
+    account = Account()
+    with named(source):
+        dag = _dag([iterations[-1] for iterations in last], times_s, account, {"imported": "live", "ranks": len(ranks)})
+    kinds = _kinds(last[0][-1].operations)
+    read_lines = [
+        f"{len(ranks)} files of {total} iterations, of which the last {alike} are alike",
+        f"rank 0: {kinds or 'no operations'}",
+        f"the busiest rank computes {format_duration(busiest_s)} in an iteration (median)",
+    ]
+    assumed = ["a rank's next iteration begins when its last has ended"]
+    if factor != 1.0:
+        assumed.insert(0, f"computation takes {factor:.4g} times what it took where it was seen (compute)")
+    return Imported(dag, Report.of(account, dag, source=source, read=read_lines, assumed=assumed))
+
+
+def first_alike(paths: Sequence[Path]) -> int:
+    """From which iteration on, counted from 0, all ranks do the same in each (InputError as for `read`)."""
+    ranks = _ranked([(path, read_observed(path)) for path in paths])
+    return len(ranks[0][1].iterations) - min(_alike(path, observed) for path, observed in ranks)
+
+
+def _ranked(files: Sequence[tuple[Path, Observed]]) -> list[tuple[Path, Observed]]:
+    """In the order of ranks (InputError where one is missing or there twice, or they do not belong together)."""
+    if not files:
+        raise InputError("no files were given; name one for each rank")
+    path, first = files[0]
+    found: dict[int, tuple[Path, Observed]] = {}
+    for each, observed in files:
+        if observed.ranks != first.ranks:
+            raise InputError(f"{each}: is of {observed.ranks} ranks; {path} is of {first.ranks}")
+        if len(observed.iterations) != len(first.iterations):
+            raise InputError(
+                f"{each}: has {len(observed.iterations)} iterations; {path} has {len(first.iterations)}. An iteration ends where "
+                "an optimizer makes its step, on every rank"
+            )
+        if observed.rank in found:
+            raise InputError(f"{each}: is of rank {observed.rank}, as is {found[observed.rank][0]}")
+        found[observed.rank] = (each, observed)
+    missing = next((rank for rank in range(first.ranks) if rank not in found), None)
+    if missing is not None:
+        raise InputError(f"{path}: the file of rank {missing} is missing ({first.ranks} ranks, {len(found)} files)")
+    return [found[rank] for rank in range(first.ranks)]
+
+
+def _alike(path: Path, observed: Observed) -> int:
+    """How many of the last iterations do the same (InputError where they are too few)."""
+    count = 0
+    for iteration in reversed(observed.iterations):
+        if iteration.structure != observed.iterations[-1].structure:
+            break
+        count += 1
+    if count < LEAST_ALIKE:
+        raise InputError(
+            f"{path}: {len(observed.iterations)} iterations, of which no {LEAST_ALIKE} at the end are alike; let the program make "
+            "more steps of its optimizer, or make all of them do the same"
+        )
+    return count
+
+
+def _medians(iterations: Sequence[ObservedIteration]) -> list[float]:
+    """What a rank computes before each event, and before the end."""
+    columns = zip(*([*(event.computed_s for event in each.events), each.rest_s] for each in iterations), strict=True)
+    return [statistics.median(column) for column in columns]
+
+
+def _kinds(operations: Sequence[Called]) -> str:
+    counts: dict[str, int] = {}
+    for each in operations:
+        counts[each.kind] = counts.get(each.kind, 0) + 1
+    return ", ".join(f"{count} {kind}" for kind, count in counts.items())
+
+
+def _dag(
+    iterations: Sequence[ObservedIteration],
+    times_s: Sequence[Sequence[float]],
+    account: Account,
+    parameters: dict[str, object],
+) -> JobDag:
+    builder = DagBuilder(len(iterations))
+    groups: set[str] = set()
+    coflows: set[str] = set()
+    for rank, (iteration, times) in enumerate(zip(iterations, times_s, strict=True)):
+        account.found(compute_s=sum(times))
+        _add_rank(builder, rank, iteration, times, groups, coflows, account)
+    account.found(communications=len(coflows))
+    return builder.dag(parameters)
+
+
+def _add_rank(
+    builder: DagBuilder,
+    rank: int,
+    iteration: ObservedIteration,
+    times_s: Sequence[float],
+    groups: set[str],
+    coflows: set[str],
+    account: Account,
+) -> None:
+    last, pending_s, held = "", 0.0, False
+
+    def compute(name: str) -> str:
+        nonlocal pending_s, held
+        builder.compute(rank, name, pending_s)
+        pending_s, held = 0.0, False
+        return name
+
+    for number, event in enumerate(iteration.events):
+        pending_s += times_s[number]
+        if pending_s >= LEAST_S or not last or (held and event.call is not None):
+            last = compute(step_of(rank, number))
+        if event.call is not None:
+            _add_flows(builder, rank, iteration.operations[event.call], last, groups, coflows, account)
+        else:
+            flows = [name for each in event.waits for name in _flows_at(rank, iteration.operations[each])]
+            builder.hold(rank, flows)
+            held = held or bool(flows)
+    pending_s += times_s[-1]
+    if held or pending_s or not last:
+        compute(step_of(rank, None))
+
+
+def _add_flows(
+    builder: DagBuilder, rank: int, called: Called, last: str, groups: set[str], coflows: set[str], account: Account
+) -> None:
+    for exchange in called.exchanges:
+        for dst, size_bytes in exchange.sent.items():
+            group = _group(called, exchange.name, rank, dst)
+            if group not in groups:
+                builder.group(group, _kind(called), "derived")
+                groups.add(group)
+            coflows.add(exchange.name)
+            before = [flow_of(exchange.name, src, rank) for src in exchange.follows.get(dst, ())]
+            flow = flow_of(exchange.name, rank, dst)
+            builder.transfer(flow, rank, dst, size_bytes, group, exchange.name, [last, *before])
+            account.found(size_bytes=size_bytes)
+
+
+def _flows_at(rank: int, called: Called) -> list[str]:
+    """All flows of an operation that come to a rank, or leave from it."""
+    return [
+        *(flow_of(each.name, src, rank) for each in called.exchanges for src in each.received),
+        *(flow_of(each.name, rank, dst) for each in called.exchanges for dst in each.sent),
+    ]
+
+
+def _kind(called: Called) -> str:
+    return "message" if called.kind in ("send", "recv") else called.kind
+
+
+def _group(called: Called, exchange: str, src: int, dst: int) -> str:
+    """The EchelonFlow of a flow: all-gathers among the same ranks are one, messages from one rank to another are one."""
+    if called.kind == "all-gather":
+        return f"all-gathers of {short(called.ranks)}"
+    return f"messages {src}->{dst}" if _kind(called) == "message" else exchange
