@@ -19,11 +19,12 @@ import select
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from echelonflow.errors import EXIT_FAILED, EXIT_VALID, EchelonError, InputError, RunError
 from echelonflow.files import refusal
+from echelonflow.model.dag import Job
 from echelonflow.model.faults import Slowdown, Slowdowns, ended_jobs
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.model.slots import Slots
@@ -41,7 +42,7 @@ from traffic.agent.log_lines import computed_line, held_line, received_line, sen
 from traffic.agent.plan import check_observable
 from traffic.agent.planned_ends import PlannedEnds
 from traffic.agent.receiver import IncomingFlow, ReceivedFlow, wake_bytes
-from traffic.agent.replay import Action, Computed, HeldBack, Replay
+from traffic.agent.replay import Action, Computed, HeldBack, Replay, Steps
 from traffic.agent.sender import ACK_POLL_S, OutgoingFlow, SentFlow
 from traffic.agent.waiting import wait
 from traffic.agent.weights import HostWeights
@@ -69,7 +70,7 @@ class Agent:
         for job in jobs:
             check_observable(job)
         slow = any(isinstance(fault, Slowdown) and fault.host == host for fault in plan.faults)
-        self._replay = Replay(jobs, host, Slowdowns(plan.faults, host) if slow else None, plan.repeat)
+        self._replay = self._make_steps(jobs, Slowdowns(plan.faults, host) if slow else None)
         self._ends = PlannedEnds(ended_jobs(plan.faults, jobs))
         # One that holds flows back by itself does otherwise than its graph says.
         ours = (job for job in jobs if job.placement[0] == host and job.discipline is None)
@@ -107,6 +108,37 @@ class Agent:
             clock,
         )
 
+    # What another kind of agent has of its own
+
+    def _make_steps(self, jobs: Sequence[Job], slowdowns: Slowdowns | None) -> Steps:
+        """What says when steps of this host start."""
+        return Replay(jobs, self._host, slowdowns, self._plan.repeat)
+
+    def _make_outgoing(self, job: str, declaration: FlowDeclaration, connection: socket.socket) -> OutgoingFlow:
+        return OutgoingFlow(
+            job,
+            declaration,
+            connection,
+            send_buffer_bytes=self._plan.send_buffer_bytes,
+            on_acknowledged=self._on_acknowledged,
+        )
+
+    def _make_incoming(self, job: str, declaration: FlowDeclaration, connection: socket.socket) -> IncomingFlow:
+        return IncomingFlow(
+            job,
+            declaration,
+            connection,
+            iterations=self._iterations[job],
+            wake_bytes=wake_bytes(self._plan.send_buffer_bytes),
+            clock=self._clock,
+            on_finished=self._on_finished,
+        )
+
+    def _keep_quiet(self) -> None:
+        """Collections would cost milliseconds in the middle of a run, and nothing here makes cycles."""
+        gc.freeze()
+        gc.disable()
+
     @property
     def lost_messages(self) -> int:
         """Control messages that were lost as planned."""
@@ -118,9 +150,7 @@ class Agent:
         self._open()
         self._client.ready()
         self._loop(lambda: self._zero_s is not None)
-        # Collections would cost milliseconds in the middle of a run, and nothing here makes cycles.
-        gc.freeze()
-        gc.disable()
+        self._keep_quiet()
         self._loop(lambda: self._replay.done and not self._active)
         self._weights.end()
         self._records.close()
@@ -163,30 +193,14 @@ class Agent:
             for (job, name), connection in connections.connect_all(
                 outgoing, addresses, deadline_s, self._check_coordinator
             ).items():
-                flow = OutgoingFlow(
-                    job,
-                    outgoing[job, name],
-                    connection,
-                    send_buffer_bytes=self._plan.send_buffer_bytes,
-                    on_acknowledged=self._on_acknowledged,
-                )
+                flow = self._make_outgoing(job, outgoing[job, name], connection)
                 self._outgoing[job, name] = flow
                 self._handlers[flow.fileno()] = lambda flow=flow: self._on_event(flow)  # type: ignore[misc]
             incoming = self._flows(lambda flow: flow.dst_host == self._host)
             for (job, name), connection in connections.accept_all(
                 listener, incoming, addresses, deadline_s, self._check_coordinator
             ).items():
-                self._receive(
-                    IncomingFlow(
-                        job,
-                        incoming[job, name],
-                        connection,
-                        iterations=self._iterations[job],
-                        wake_bytes=gather_bytes,
-                        clock=self._clock,
-                        on_finished=self._on_finished,
-                    )
-                )
+                self._receive(self._make_incoming(job, incoming[job, name], connection))
         finally:
             listener.close()
 

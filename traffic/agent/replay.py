@@ -23,6 +23,7 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from echelonflow.job_scheduling.gate import Gate
 from echelonflow.model.dag import Compute, Job
@@ -72,6 +73,28 @@ class HeldBack:
 Action = Computed | Released | HeldBack
 
 
+class Steps(Protocol):
+    """What an agent asks when something has happened: `Replay` is one, a program that runs here is another."""
+
+    @property
+    def done(self) -> bool: ...
+
+    @property
+    def next_due_s(self) -> float: ...
+
+    def begin(self, zero_s: float) -> None: ...
+
+    def advance(self, now_s: float) -> list[Action]: ...
+
+    def hold_back(self, slots: Mapping[str, Slots]) -> None: ...
+
+    def end_job(self, job: str) -> None: ...
+
+    def arrived(self, job: str, iteration: int, flow: str, now_s: float) -> list[Action]: ...
+
+    def acknowledged(self, job: str, iteration: int, flow: str, now_s: float) -> list[Action]: ...
+
+
 class Replay:
     """The steps of `jobs` that `host` starts, and the transfers it receives.
 
@@ -92,7 +115,7 @@ class Replay:
         self._is_local = {(job.name, step.name): job.is_local(step) for job in jobs for step in job.dag.transfers}
         self._ready_s: dict[str, dict[StepKey, float]] = {job.name: {} for job in jobs}
         """Of each job, since when transfers are ready that it holds back."""
-        self._arrivals_missing = {job.name: _arrivals(job, host) * job.iterations for job in jobs}
+        self._arrivals_missing = {job.name: arrivals(job, host) * job.iterations for job in jobs}
         self._held = {job.name: HeldIterations() for job in jobs}
         self._slowdowns = slowdowns
         self._zero_s = 0.0
@@ -220,6 +243,6 @@ class Replay:
         self._sequence += 1
 
 
-def _arrivals(job: Job, host: str) -> int:
+def arrivals(job: Job, host: str) -> int:
     """Transfers that `host` receives from others in an iteration."""
     return sum(job.hosts_of(t)[1] == host != job.hosts_of(t)[0] for t in job.dag.transfers)

@@ -1,6 +1,6 @@
 """The sending end of a flow: one TCP connection, marked and paced as the coordinator decides.
 
-Sends zeros. Iterations of a flow follow each other on the connection. The next one is sent only when the last has been
+Sends zeros, unless it is given a payload. Iterations of a flow follow each other on the connection. The next one is sent only when the last has been
 acknowledged to the end, so that a mark always belongs to one iteration.
 
 How a decision acts at once: a small send buffer bounds what is in flight, which nobody can recall, and
@@ -22,6 +22,7 @@ import termios
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from echelonflow.errors import RunError
 from echelonflow.wire.classes import DEFAULT_CLASS, dscp_of_class
@@ -62,6 +63,26 @@ _TOTAL_RETRANSMISSIONS = struct.Struct("=100xI")
 """tcpi_total_retrans within struct tcp_info."""
 
 
+class Payload(Protocol):
+    """What a flow sends; a payload may have nothing at the moment, and more later."""
+
+    def piece(self, iteration: int, most_bytes: int) -> memoryview:
+        """What comes next, at most so many bytes; none where there is nothing yet."""
+
+    def sent(self, iteration: int, count: int) -> None:
+        """TCP has taken the first `count` bytes of what comes next."""
+
+
+class Zeros:
+    """As many as are asked for."""
+
+    def piece(self, iteration: int, most_bytes: int) -> memoryview:
+        return _PIECE[:most_bytes]
+
+    def sent(self, iteration: int, count: int) -> None:
+        """There is no end to them."""
+
+
 @dataclass
 class SentFlow:
     """One iteration of a flow as its sender sees it; times are those of the caller's clock."""
@@ -98,8 +119,10 @@ class OutgoingFlow:
         *,
         send_buffer_bytes: int,
         on_acknowledged: Callable[[OutgoingFlow, SentFlow, float], None],
+        payload: Payload | None = None,
     ) -> None:
         self.job = job
+        self._payload = Zeros() if payload is None else payload
         self.declaration = declaration
         self._connection = connection
         self._on_acknowledged = on_acknowledged
@@ -149,6 +172,7 @@ class OutgoingFlow:
             and flow.setting is not None
             and flow.setting.rate_Bps != 0
             and flow.written_bytes < self.declaration.size_bytes
+            and len(self._payload.piece(flow.iteration, 1)) > 0
         )
 
     @property
@@ -302,14 +326,17 @@ class OutgoingFlow:
     def _hand_over(self, flow: SentFlow, most_bytes: int, now_s: float) -> int:
         """Hand TCP the next bytes of a flow; returns how many it took (RunError if the receiver is gone)."""
         left = self.declaration.size_bytes - flow.written_bytes
+        piece = self._payload.piece(flow.iteration, min(left, most_bytes))
+        if not piece:
+            return 0
         try:
-            if left <= most_bytes:
-                sent = send_last(self._connection, _PIECE[:left])
+            if len(piece) == left:
+                sent = send_last(self._connection, piece)
             else:
                 # More follows: without this hint every write ends in a short segment. TCP keeps as many segments of
                 # each flow in the host's queue, so a flow with short ones gets less than its share.
-                more = socket.MSG_MORE if most_bytes == PIECE_BYTES else 0
-                sent = self._connection.send(_PIECE[:most_bytes], more)
+                more = socket.MSG_MORE if len(piece) == PIECE_BYTES else 0
+                sent = self._connection.send(piece, more)
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError as error:
@@ -317,6 +344,7 @@ class OutgoingFlow:
         if flow.start_s is None:
             flow.start_s = now_s
         flow.written_bytes += sent
+        self._payload.sent(flow.iteration, sent)
         return sent
 
     def acknowledged_bytes(self) -> int:
