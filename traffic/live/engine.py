@@ -16,29 +16,15 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from echelonflow.errors import RunError
-from traffic.live.exchange import Exchange, Key, Outgoing
+from traffic.live.exchange import Exchange, Key
 from traffic.live.link import Link, LostError
-from traffic.live.streams import Inlet
+from traffic.live.running import OnDone, Running
 
-OnDone = Callable[[Exception | None], None]
 LONGEST_WAIT_S = 3600.0
 FAREWELL_S = 5.0
 """How long the last bytes may take to leave."""
 _SWITCH_S = 0.0005
 """How long a Python thread that computes may keep this one from running; Python's own 5 ms are long for a network."""
-
-
-class _Running:
-    """An operation that has not ended."""
-
-    def __init__(self, key: Key, exchange: Exchange, on_done: OnDone) -> None:
-        self.key = key
-        self.exchange = exchange
-        self.on_done = on_done
-        self.pieces_missing = sum(map(len, exchange.expected.values()))
-        self.bytes_missing = sum(exchange.sent_bytes.values())
-        """That TCP has not taken yet."""
-        self.inlets: dict[int, Inlet] = {}
 
 
 class Engine:
@@ -50,8 +36,10 @@ class Engine:
         self._submitted: deque[Callable[[], None]] = deque()
         self._gone: dict[int, Link] = {}
         """Of ranks that have ended: what they sent may still be waiting."""
-        self._running: dict[Key, _Running] = {}
+        self._running: dict[Key, Running] = {}
         self._failure: str | None = None
+        self.on_failure: Callable[[str], None] = lambda _: None
+        """Is told, in the engine's thread, why nothing goes on; also at the proper end."""
         self._is_closing = False
         self._is_over = threading.Event()
         self._poll = select.epoll()
@@ -68,7 +56,7 @@ class Engine:
 
     def submit(self, key: Key, exchange: Exchange, on_done: OnDone) -> None:
         """Begin an operation, from any thread. `on_done` is called in the engine's own thread, with what went wrong if anything did."""
-        self._call(lambda: self._begin(_Running(key, exchange, on_done)))
+        self._call(lambda: self._begin(key, exchange, on_done))
 
     def close(self) -> None:
         """Take leave of the other ranks when all that was submitted has left, and end the thread."""
@@ -172,7 +160,7 @@ class Engine:
         for running in list(self._running.values()):
             inlet = running.inlets.get(rank)
             if inlet is not None and not inlet.is_full:
-                self._end(running, RunError(self._ended_before(rank)))
+                running.end(RunError(self._ended_before(rank)))
 
     def _ended_before(self, rank: int) -> str:
         return f"{self._names[rank]} ended before an operation that it takes part in"
@@ -181,53 +169,36 @@ class Engine:
         """Nothing goes on: whatever is under way, and whatever will be submitted, ends with this."""
         if self._failure is None:
             self._failure = why
+            self.on_failure(why)
         for running in list(self._running.values()):
-            self._end(running, RunError(self._failure))
+            running.end(RunError(self._failure))
 
-    def _begin(self, running: _Running) -> None:
+    def _begin(self, key: Key, exchange: Exchange, on_done: OnDone) -> None:
         if self._failure is not None:
-            running.on_done(RunError(self._failure))
+            on_done(RunError(self._failure))
             return
-        exchange = running.exchange
-        self._running[running.key] = running
-        try:
-            self._pass_on(running, exchange.begin())
-            for rank, pieces in exchange.expected.items():
-                inlet = running.inlets[rank] = self._inlet(running, rank, pieces)
-                link = self._links.get(rank)
-                # One that has ended may have sent its part before.
-                (self._gone[rank] if link is None else link).expect(running.key, inlet)
-                if link is None and not inlet.is_full:
-                    self._end(running, RunError(self._ended_before(rank)))
-                    return
-        except LostError as error:
-            self._fail(str(error))
-        self._look_whether_over(running)
 
-    def _inlet(self, running: _Running, rank: int, pieces: list[memoryview]) -> Inlet:
-        def filled(place: int) -> None:
-            running.pieces_missing -= 1
-            self._pass_on(running, running.exchange.filled(rank, place))
-            self._look_whether_over(running)
-
-        return Inlet(pieces, filled)
-
-    def _pass_on(self, running: _Running, outgoing: Outgoing) -> None:
-        for rank, view in outgoing:
+        def send(rank: int, view: memoryview, left: Callable[[], None]) -> None:
             link = self._links.get(rank)
             if link is None:
                 raise LostError(self._ended_before(rank))
+            link.send(key, view, left)
 
-            def left(count: int = len(view)) -> None:
-                running.bytes_missing -= count
-                self._look_whether_over(running)
+        def over(error: Exception | None) -> None:
+            del self._running[key]
+            on_done(error)
 
-            link.send(running.key, view, left)
-
-    def _look_whether_over(self, running: _Running) -> None:
-        if not running.pieces_missing and not running.bytes_missing:
-            self._end(running, None)
-
-    def _end(self, running: _Running, error: Exception | None) -> None:
-        if self._running.pop(running.key, None) is not None:
-            running.on_done(error)
+        running = self._running[key] = Running(exchange, send, over)
+        try:
+            running.begin()
+            for rank, inlet in running.inlets.items():
+                link = self._links.get(rank)
+                # One that has ended may have sent its part before.
+                (self._gone[rank] if link is None else link).expect(key, inlet)
+                if link is None and not inlet.is_full:
+                    running.end(RunError(self._ended_before(rank)))
+                    return
+        except LostError as error:
+            self._fail(str(error))
+        if not running.is_over:
+            running.end_if_done()
