@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from echelon.cli import bound, check, compare, controller, convert, machine, replay, run, sweep, tune
+from echelon.cli import bound, check, compare, controller, convert, live, machine, replay, run, sweep, tune
 from echelon.cli.options import DrawnPictures
 from echelon.cli.saying import say
 from echelon.cli.usage import usage_fault
@@ -69,6 +69,7 @@ controller.register(app)
 bound.register(app)
 convert.register(app)
 replay.register(app)
+live.register(app)
 
 
 @app.command()

@@ -15,6 +15,7 @@ import signal
 import sys
 from pathlib import Path
 
+from echelon.running.live_programs import learn
 from echelon.running.one_run import carry_out
 from echelon.running.standing import Standing, WorldError, standing
 from echelonflow.alarm import alarm
@@ -32,6 +33,7 @@ from echelonflow.records.progress import (
     Failed,
     Interrupted,
     IterationBegun,
+    Learning,
     Progress,
     RunFailed,
     Running,
@@ -144,7 +146,11 @@ def _emulate(folder: RunFolder) -> Progress:
             with alarm(limit_s, RunError(f"the network was not there after {limit_s:.0f} s; see logs/")):
                 parts = stack.enter_context(standing(folder, assignment))
             built = True
-            carry_out_all(parts, _calibrator(parts))
+            if assignment.lesson:
+                say(Learning(len(assignment.programs)))
+                learn(parts)
+            else:
+                carry_out_all(parts, _calibrator(parts))
     except WorldError as error:
         return Broke(str(error)) if built else Failed(str(error))
     except EchelonError as error:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from controller import enforcers
+from echelon.running import live_programs
 from echelon.running.link_readings import LinkReadings, TellLinks
 from echelon.running.planned_faults import FaultInjector
 from echelon.running.standing import BEGIN_LIMIT_S, FIRST, START_LIMIT_S, Standing, WorldError
@@ -30,6 +31,8 @@ from testbed.load import LoadSampler
 from testbed.processes import end_within
 from traffic.agent.plan import make_plan
 
+READY_LIMIT_S = 30.0
+"""For agents to have opened their connections."""
 AGENTS_END_LIMIT_S = 5.0
 """For all of them together, after they have said that they are done."""
 AGENTS_FAIL_LIMIT_S = 1.0
@@ -195,14 +198,16 @@ class OneRun:
         # A user's policy takes a moment to load, and agents that came before that would be refused.
         line.wait_for("begun", BEGIN_LIMIT_S, self.check)
         self._start_agents(hosts)
-        ready = line.wait_for("ready", 30.0, self.check)
+        ready_limit_s = live_programs.READY_LIMIT_S if self.parts.assignment.programs else READY_LIMIT_S
+        ready = line.wait_for("ready", ready_limit_s, self.check)
         zero_s = self.outcome.zero_monotonic_s = float(ready.detail)
         limit_s, watch = assigned.expected_s * 3 + 30.0, _Watch(self, files.agent(hosts[0]))
         if self.parts.assignment.faults:
             self._under_faults(zero_s, limit_s, watch)
         else:
             line.wait_for("done", limit_s, watch)
-        failed = self._end_agents(AGENTS_END_LIMIT_S)
+        has_programs = bool(self.parts.assignment.programs)
+        failed = self._end_agents(live_programs.END_LIMIT_S if has_programs else AGENTS_END_LIMIT_S)
         if not self.parts.controller_away:
             self.parts.line.send(End())
             self.parts.line.wait_for("ended", 10.0, self.parts.check)
@@ -262,7 +267,11 @@ class OneRun:
 
     def _start_agents(self, hosts: list[str]) -> None:
         folder = self.parts.folder
+        started = live_programs.start(self.parts, live_programs.run_parts(self.parts, self.files))
+        self.agents |= started
         for host in hosts:
+            if host in started:
+                continue
             with (folder.logs / f"agent-{host}.log").open("ab") as log:
                 self.agents[host] = self.parts.net.popen(
                     host,

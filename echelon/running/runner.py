@@ -35,7 +35,7 @@ from echelonflow.errors import (
 from echelonflow.files import write_whole
 from echelonflow.model.network import Network
 from echelonflow.model.units import parse_duration_s
-from echelonflow.records.assignment import AssignedRun, Assignment
+from echelonflow.records.assignment import AssignedRun, Assignment, LiveProgram
 from echelonflow.records.calibration import Calibration, read_calibration
 from echelonflow.records.experiment_file import write_experiment_file
 from echelonflow.records.folder import RunFolder
@@ -69,16 +69,17 @@ def run(
     again: int = 0,
     patience_s: float | None = None,
     watched: bool = False,
+    programs: tuple[LiveProgram, ...] = (),
 ) -> tuple[int, Summary]:
     """Run `experiment` into the new folder `root`; returns the exit code and what was found.
 
     Where emulated runs do not count, up to `again` of each policy are made in their place. With `patience_s` the machine is
     looked at before runs are made, and a quieter spell is waited for as long as that at most. Where it is `watched`,
-    emulated links are read while runs go on, and reported (`LinksCarried`). Raises InputError, and leaves
+    emulated links are read while runs go on, and reported (`LinksCarried`). Jobs of `programs` are not replayed: these run. Raises InputError, and leaves
     no folder, if a policy cannot do its work on these jobs, the folder is in use, or this machine cannot emulate. What
     fails later is in the folder and in the exit code, and what was finished is analysed.
     """
-    return _Order(experiment, root, backend, report, None, pictures, again, patience_s, watched).carry_out()
+    return _Order(experiment, root, backend, report, None, pictures, again, patience_s, watched, programs).carry_out()
 
 
 def resume(
@@ -124,6 +125,7 @@ class _Order:
     again: int
     patience_s: float | None
     watched: bool = False
+    programs: tuple[LiveProgram, ...] = ()
 
     def carry_out(self) -> tuple[int, Summary]:
         experiment = self.experiment
@@ -223,6 +225,7 @@ class _Order:
     def _round(self, folder: RunFolder, runs: tuple[AssignedRun, ...], *, before: int) -> str | None:
         """Emulate `runs`; returns None, or why not all were tried."""
         assignment = _assignment(self.experiment, runs, before=before, watched=self.watched)
+        assignment = msgspec.structs.replace(assignment, programs=self.programs)
         return worlds.emulate(assignment, folder, self.report)
 
     def _read(self, folder: RunFolder, failure: str | None) -> Reading:

@@ -26,6 +26,20 @@ class AssignedRun(msgspec.Struct, frozen=True):
     expected_s: float
 
 
+class LiveProgram(msgspec.Struct, frozen=True, kw_only=True):
+    """A training program that runs in the place of a replay: rank i of job `job` on `placement[i]`.
+
+    Iterations from `warm_up` on are those of the job. Where computation is `profiled`, it takes what the job says.
+    """
+
+    job: str
+    program: str
+    arguments: tuple[str, ...]
+    placement: tuple[str, ...]
+    warm_up: int = 0
+    profiled: bool = False
+
+
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """The runs, to be carried out in this order, and how the network is realised for all of them.
 
@@ -49,6 +63,10 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """As `Begin` says; assignments from before there were any ahead lack it."""
     confirm_rules: bool = False
     """Whether switches confirm every change of rules, for rules.jsonl."""
+    programs: tuple[LiveProgram, ...] = ()
+    """Jobs that are not replayed, but run."""
+    lesson: bool = False
+    """Whether programs run once and for nothing but to be seen, in the place of all runs."""
     watched: bool = False
     """Whether links are read while runs go on, for who watches."""
 

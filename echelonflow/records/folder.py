@@ -69,6 +69,14 @@ class RunFiles:
         """The log of the agent on `host`."""
         return self.agents / f"{host}.jsonl"
 
+    def live(self, host: str) -> Path:
+        """What the process of a training program on `host` found."""
+        return self.root / "live" / f"{host}.json"
+
+    def output(self, job: str, rank: int) -> Path:
+        """What a rank of a training program printed."""
+        return self.root / "live" / f"{job}-rank{rank}.txt"
+
     @property
     def decisions(self) -> Path:
         return self.root / "decisions.jsonl"
@@ -103,6 +111,10 @@ class RunFolder:
     """Paths in the folder of one `echelon run`."""
 
     root: Path
+
+    def learned(self, job: str) -> Path:
+        """The folder of what was seen of a training program."""
+        return self.root / "learned" / job
 
     @property
     def manifest(self) -> Path:

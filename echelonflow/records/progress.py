@@ -46,6 +46,12 @@ class Building(_Report, frozen=True, tag="building"):
     switches: int
 
 
+class Learning(_Report, frozen=True, tag="learning"):
+    """Training programs run once, to be seen."""
+
+    programs: int
+
+
 class Calibrating(_Report, frozen=True, tag="calibrating"):
     """Links are being measured."""
 
@@ -135,6 +141,7 @@ Progress = (
     | Looking
     | Waiting
     | Building
+    | Learning
     | Calibrating
     | Running
     | IterationBegun

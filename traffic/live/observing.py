@@ -83,12 +83,14 @@ class Iteration:
 class Observer:
     """Notes what this process does. `on_iteration` is called at each end of an iteration, in the program's own thread.
 
-    `pace` is called whenever the program has computed, before that counts as over: whoever stretches computation does it there.
+    `pace` is called whenever the program has computed, before that counts as over, with the number of the event that follows (None: the end of
+    the iteration). Whoever stretches computation does it there. `resumed` is called with the moment to which the program has waited.
     """
 
     def __init__(self) -> None:
         self.on_iteration: Callable[[Iteration], None] = lambda _: None
-        self.pace: Callable[[], None] = lambda: None
+        self.pace: Callable[[int | None], None] = lambda _: None
+        self.resumed: Callable[[float], None] = lambda _: None
         self.current = Iteration(time.monotonic())
         self._lock = threading.Lock()
         self._unseen: list[Operation] = []
@@ -108,7 +110,7 @@ class Observer:
         """The program calls an operation, and goes on."""
         with self._lock:
             self._settle()
-        self.pace()
+        self.pace(len(self.current.events))
         operation.called_s = time.monotonic()
         with self._lock:
             self.current.events.append(Called(operation, operation.called_s))
@@ -131,7 +133,7 @@ class Observer:
         """Around a wait of the program's."""
         with self._lock:
             self._settle()
-        self.pace()
+        self.pace(len(self.current.events))
         begin_s = time.monotonic()
         try:
             yield
@@ -139,11 +141,13 @@ class Observer:
             with self._lock:
                 if operation in self._unseen:
                     self._unseen.remove(operation)
-                self.current.events.append(Waited((operation,), begin_s, time.monotonic()))
+                until_s = time.monotonic()
+                self.current.events.append(Waited((operation,), begin_s, until_s))
+            self.resumed(until_s)
 
     def _backward_computed(self) -> None:
         """Called when a backward pass has computed all. What DDP has queued comes next, and waits."""
-        self.pace()
+        self.pace(len(self.current.events))
         with self._lock:
             self._since_s = time.monotonic()
 
@@ -160,6 +164,7 @@ class Observer:
         if ended:
             until_s = max(since_s, *(at_s for _, at_s in ended))
             self.current.events.append(Waited(tuple(each for each, _ in ended), since_s, until_s))
+            self.resumed(until_s)
 
     def _stepped(self, optimizer: object, *_: Any) -> None:
         if self._optimizer is None:
@@ -168,7 +173,7 @@ class Observer:
             return
         with self._lock:
             self._settle()
-        self.pace()
+        self.pace(None)
         now_s = time.monotonic()
         ended, ended.end_s = self.current, now_s
         self.current = Iteration(now_s)

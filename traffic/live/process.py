@@ -1,4 +1,4 @@
-"""What all process groups of one process share: its connections, the thread that serves them, and what is noted of the program."""
+"""What all process groups of one process share: its connections, the threads that serve them, and what is noted of the program."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
+from echelonflow.records.live_part import PART_VARIABLE, read_part
 from echelonflow.records.observed import write_observed
 from traffic.live.engine import Engine
+from traffic.live.exchange import Exchange
 from traffic.live.link import Link
 from traffic.live.mesh import connect_all
 from traffic.live.observed import observed
-from traffic.live.observing import Iteration, Observer
+from traffic.live.observing import Iteration, Observer, Operation, Part
+from traffic.live.performance import Performance
+from traffic.live.running import OnDone
 
 OBSERVE_VARIABLE = "ECHELON_OBSERVE"
 """A file into which what this process was seen to do is written when it ends."""
@@ -31,7 +35,15 @@ class Process:
         names = {other: f"rank {other} at {c.getpeername()[0]}" for other, c in connections.items()}
         self.rank, self.size = rank, size
         self.observer = Observer()
-        self.engine = Engine({other: Link(connection) for other, connection in connections.items()}, names)
+        path = os.environ.get(PART_VARIABLE)
+        part = None if path is None else read_part(Path(path))
+        self._observed_path = os.environ.get(OBSERVE_VARIABLE) if part is None else part.observed
+        self._performance = None if part is None or part.plan is None else Performance(part, self.observer)
+        send_buffer_bytes = None if self._performance is None else self._performance.send_buffer_bytes
+        links = {other: Link(connection, send_buffer_bytes) for other, connection in connections.items()}
+        self.engine = Engine(links, names)
+        if self._performance is not None:
+            self.engine.on_failure = self._performance.fail
         self._groups: set[int] = set()
         self._iterations: list[Iteration] = []
         self.observer.on_iteration = self._iterated
@@ -55,16 +67,25 @@ class Process:
         if not self._groups:
             self.close()
 
+    def submit(self, operation: Operation, part: Part, exchange: Exchange, on_done: OnDone) -> None:
+        """Carry out an exchange: by flows that are declared, if they are, or else by the links that nobody schedules."""
+        if self._performance is None or not self._performance.submit(operation, part, exchange, on_done):
+            self.engine.submit(part.key, exchange, on_done)
+
     def _iterated(self, iteration: Iteration) -> None:
         if len(self._iterations) < MOST_ITERATIONS:
             self._iterations.append(iteration)
+        if self._performance is not None:
+            self._performance.iterated()
 
     def close(self) -> None:
         """Take leave of all other ranks, and write what was seen where that is asked for."""
-        self.engine.close()
-        path = os.environ.get(OBSERVE_VARIABLE)
-        if path:
-            write_observed(Path(path), observed(self.rank, self.size, self._iterations))
-        if type(self)._only is self:
-            type(self)._only = None
+        if type(self)._only is not self:
+            return
+        type(self)._only = None
         atexit.unregister(self.close)
+        if self._performance is not None:
+            self._performance.close()
+        self.engine.close()
+        if self._observed_path:
+            write_observed(Path(self._observed_path), observed(self.rank, self.size, self._iterations))

@@ -305,8 +305,8 @@ class EchelonProcessGroup(dist.ProcessGroup):  # type: ignore[misc, unused-ignor
         timeout = said if isinstance(said, timedelta) and said > timedelta(0) else self._timeout
         work = LiveWork(operation, self._process.observer, len(exchanges), result, back, timeout)
         self._process.observer.called(operation)
-        for key, exchange in zip(keys, exchanges, strict=True):
-            self._process.engine.submit(key, exchange, work.part_done)
+        for part, exchange in zip(operation.parts, exchanges, strict=True):
+            self._process.submit(operation, part, exchange, work.part_done)
         return work
 
     def _buffers(

@@ -47,7 +47,7 @@ class Tree(Exchange):
         self.expected, self.sent_bytes = {}, {}
         up = tuple(self._theirs)
         from_above = (self._parent,) if place and down else up
-        self.follows = {self._parent: up} if up else {}
+        self.follows = {self._parent: up} if up and place else {}
         self.follows |= dict.fromkeys(self._children, from_above) if down and from_above else {}
         if not size_bytes:
             return

@@ -1,0 +1,133 @@
+"""Jobs of an experiment file that are training programs: which, where they run, and the file with what was learned in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from echelon.experiment.networks import build_network
+from echelon.experiment.specs import NetworkSpec
+from echelonflow.errors import InputError, about
+from echelonflow.model.network import Network
+from echelonflow.model.units import parse_duration_s
+from echelonflow.spelling import unknown
+
+MEASURED = "measured"
+_KEYS = ("arguments", "compute", "name", "placement", "program", "ranks", "start", "weight")
+_DROPPED = ("arguments", "compute", "program", "ranks")
+
+
+@dataclass(frozen=True)
+class Program:
+    """One job that is a program; `place` is its place among the file's jobs."""
+
+    place: int
+    name: str
+    path: Path
+    arguments: tuple[str, ...]
+    placement: tuple[str, ...]
+    profiled: str | None
+    """How long the busiest rank computes in an iteration, as written; None: as long as it takes here."""
+
+
+def programs_of(data: Mapping[str, Any], path: Path) -> tuple[Network, tuple[Program, ...]]:
+    """The network and the programs of an experiment file's `data` (InputError, one line per fault)."""
+    jobs = data.get("jobs")
+    if not isinstance(jobs, list) or not any(isinstance(job, dict) and "program" in job for job in jobs):
+        raise InputError(f"{path}: has no job with a `program`; `echelon run` runs it")
+    network = about(
+        f"{path}: network", lambda: build_network(NetworkSpec.model_validate(data.get("network")), path.parent)
+    )
+    taken = [
+        host
+        for job in jobs
+        if isinstance(job, dict) and isinstance(job.get("placement"), list)
+        for host in job["placement"]
+    ]
+    found: list[Program] = []
+    for place, job in enumerate(jobs):
+        if isinstance(job, dict) and "program" in job:
+            found.append(about(f"{path}: jobs.{place}", lambda: _program(place, job, path.parent, network, taken)))  # noqa: B023 called at once
+    hosts = [host for program in found for host in program.placement]
+    others = [
+        h
+        for j in jobs
+        if isinstance(j, dict) and "program" not in j and isinstance(j.get("placement"), list)
+        for h in j["placement"]
+    ]
+    twice = next((host for host in hosts if hosts.count(host) > 1 or host in others), None)
+    if twice is not None:
+        raise InputError(f"{path}: jobs: host {twice} has two ranks; a program has each of its hosts for itself")
+    return network, tuple(found)
+
+
+def learned_data(
+    data: Mapping[str, Any], programs: Sequence[Program], learned: Mapping[str, Path], iterations: Mapping[str, int]
+) -> dict[str, Any]:
+    """The same file with what was learned in the place of the programs: an experiment that `echelon run` replays and simulates.
+
+    By the name of each: the folder of what was learned, and how many iterations count.
+    """
+    jobs = list(data["jobs"])
+    for program in programs:
+        kept = {key: value for key, value in jobs[program.place].items() if key not in _DROPPED}
+        entry: dict[str, Any] = {"format": "live", "files": [f"{learned[program.name]}/rank*.json"]}
+        if program.profiled is not None:
+            entry["compute"] = program.profiled
+        jobs[program.place] = {
+            **kept, "import": entry, "placement": list(program.placement), "iterations": iterations[program.name],
+        }  # fmt: skip
+    return {**data, "jobs": jobs}
+
+
+def _program(place: int, job: Mapping[str, Any], folder: Path, network: Network, taken: list[str]) -> Program:
+    other = next((key for key in job if key not in _KEYS), None)
+    if other is not None:
+        raise InputError(f"{other}: there is no such key of a job with a program{unknown(other, _KEYS)}")
+    name, program, arguments = job.get("name"), job["program"], job.get("arguments", [])
+    if not isinstance(name, str) or not name:
+        raise InputError("name: a job has a name")
+    path = folder / str(program)
+    if not path.is_file():
+        raise InputError(f"program: {str(program)!r} is no file; names are relative to the experiment file")
+    if not isinstance(arguments, list):
+        raise InputError(f"arguments: {arguments!r} is not a list, such as [--steps, 20]")
+    return Program(
+        place,
+        name,
+        path.resolve(),
+        tuple(map(str, arguments)),
+        _placement(job, network, taken),
+        _profiled(job.get("compute")),
+    )
+
+
+def _placement(job: Mapping[str, Any], network: Network, taken: list[str]) -> tuple[str, ...]:
+    ranks, placement = job.get("ranks"), job.get("placement")
+    if isinstance(placement, list):
+        wrong = next((host for host in placement if host not in network.hosts), None)
+        if wrong is not None:
+            raise InputError(f"placement: there is no host {wrong!r}{unknown(str(wrong), network.hosts)}")
+        if ranks is not None and ranks != len(placement):
+            raise InputError(f"ranks: is {ranks}, and {len(placement)} hosts are listed")
+        return tuple(placement)
+    if placement is not None:
+        raise InputError(f"placement: {placement!r} is not a list of hosts, one for each rank")
+    if not isinstance(ranks, int) or isinstance(ranks, bool) or ranks < 1:
+        raise InputError(f"ranks: {ranks!r} is not a whole number from 1 on, and no hosts are listed by `placement`")
+    free = [host for host in network.hosts if host not in taken]
+    if len(free) < ranks:
+        raise InputError(f"ranks: {ranks} ranks need as many hosts, and {len(free)} are free")
+    taken.extend(free[:ranks])
+    return tuple(free[:ranks])
+
+
+def _profiled(compute: Any) -> str | None:
+    if compute is None or compute == MEASURED:
+        return None
+    if isinstance(compute, dict) and set(compute) == {"profiled"}:
+        about("compute.profiled", lambda: parse_duration_s(str(compute["profiled"])))
+        return str(compute["profiled"])
+    raise InputError(f"compute: {compute!r} is neither `measured` nor such as {{profiled: 400 ms}}")

@@ -1,0 +1,131 @@
+"""Training programs in the private world: one process on each host, to be seen once, or in the place of a replay."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from echelon.running.standing import Standing
+from echelonflow.child_process import module_argv
+from echelonflow.errors import RunError
+from echelonflow.model.addressing import ip_of
+from echelonflow.records.assignment import LiveProgram
+from echelonflow.records.folder import RunFiles
+from echelonflow.records.live_part import PART_VARIABLE, LivePart, write_part
+from echelonflow.records.tokens_file import with_token
+from testbed.processes import end_within
+
+READY_LIMIT_S = 300.0
+"""For all programs to have loaded torch and warmed up: two cores may do that for a dozen of them."""
+END_LIMIT_S = 60.0
+"""For programs to end that have had all their iterations: they may still write what they have learned."""
+LESSON_LIMIT_S = 1800.0
+_LOOK_S = 0.1
+
+
+def learn(parts: Standing) -> None:
+    """Let all programs run to their ends over a network that nobody schedules, and note what they do (RunError)."""
+    folder = parts.folder
+    stores = _stores(parts)
+    found = {}
+    for program in parts.assignment.programs:
+        learned = folder.learned(program.job)
+        learned.mkdir(parents=True, exist_ok=True)
+        for rank, host in enumerate(program.placement):
+            part = _part(parts, program, rank, stores[program.job])
+            observed = str(learned / f"rank{rank}.json")
+            output = learned / f"rank{rank}.txt"
+            found[host] = _with(part, observed=observed), output
+    processes = start(parts, found)
+    deadline_s = time.monotonic() + LESSON_LIMIT_S
+    try:
+        while any(process.poll() is None for process in processes.values()):
+            parts.check()
+            for host, process in processes.items():
+                if process.poll() not in (None, 0):
+                    raise RunError(_ended(found[host][0], process, found[host][1]))
+            if time.monotonic() > deadline_s:
+                raise RunError(f"the programs had not ended after {LESSON_LIMIT_S:.0f} s; let them make fewer steps")
+            time.sleep(_LOOK_S)
+        for host, process in processes.items():
+            if process.returncode:
+                raise RunError(_ended(found[host][0], process, found[host][1]))
+    finally:
+        end_within(processes.values(), 0.0)
+
+
+def run_parts(parts: Standing, files: RunFiles) -> dict[str, tuple[LivePart, Path]]:
+    """What the processes of a run are to do, by host, and where what they print goes."""
+    stores = _stores(parts)
+    found = {}
+    for program in parts.assignment.programs:
+        for rank, host in enumerate(program.placement):
+            part = _with(
+                _part(parts, program, rank, stores[program.job]),
+                plan=str(files.plan),
+                socket=str(parts.folder.control_socket),
+                records=str(files.agent(host)),
+                outcome=str(files.live(host)),
+                warm_up=program.warm_up,
+                profiled=program.profiled,
+            )
+            found[host] = part, files.output(program.job, rank)
+    return found
+
+
+def start(parts: Standing, wanted: Mapping[str, tuple[LivePart, Path]]) -> dict[str, subprocess.Popen[bytes]]:
+    """Start a process on each host, which prints into its file."""
+    found = {}
+    for host, (part, output) in wanted.items():
+        output.parent.mkdir(parents=True, exist_ok=True)
+        path = output.with_name(f"part-{output.stem}.json")
+        write_part(path, part)
+        environment = {**with_token(parts.tokens[host]), PART_VARIABLE: str(path), "OMP_NUM_THREADS": "1"}
+        environment["PYTHONUNBUFFERED"] = "1"
+        with output.open("wb") as log:
+            found[host] = parts.net.popen(
+                host, module_argv("traffic.live"), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment
+            )
+    return found
+
+
+def _stores(parts: Standing) -> dict[str, str]:
+    """A file for each job by which its processes find each other, which is not there yet."""
+    folder = Path(tempfile.mkdtemp(prefix="live-", dir=parts.folder.logs))
+    return {program.job: str(folder / f"store-{number}") for number, program in enumerate(parts.assignment.programs)}
+
+
+def _part(parts: Standing, program: LiveProgram, rank: int, store: str) -> LivePart:
+    host = program.placement[rank]
+    return LivePart(
+        job=program.job,
+        rank=rank,
+        ranks=len(program.placement),
+        host=host,
+        address=ip_of(parts.assignment.network, host),
+        store=store,
+        program=program.program,
+        arguments=program.arguments,
+    )
+
+
+def _with(part: LivePart, **changes: object) -> LivePart:
+    return LivePart(**{**{name: getattr(part, name) for name in part.__struct_fields__}, **changes})
+
+
+def _ended(part: LivePart, process: subprocess.Popen[bytes], output: Path) -> str:
+    return (
+        f"rank {part.rank} of {part.job!r} ended early (exit {process.returncode}); see {output}: {_last_line(output)}"
+    )
+
+
+def _last_line(path: Path) -> str:
+    """What a program said last."""
+    try:
+        lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    except OSError:
+        return "nothing"
+    return lines[-1][:300] if lines else "nothing"

@@ -1,0 +1,104 @@
+"""An experiment whose jobs are training programs: they are seen once, and then run under every policy.
+
+What was seen becomes jobs (`traffic.workloads.formats.live`). With these the experiment is one like any other: it is predicted,
+declared, captured and judged as replays are, and it can be replayed and simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from echelon.experiment import schema, yaml_file
+from echelon.experiment.programs import Program, learned_data, programs_of
+from echelon.experiment.rerun import with_absolute_files
+from echelon.experiment.schema import Experiment
+from echelon.running import place, worlds
+from echelonflow.errors import InputError, RunError
+from echelonflow.files import write_whole
+from echelonflow.records.assignment import Assignment, LiveProgram
+from echelonflow.records.experiment_file import experiment_text
+from echelonflow.records.folder import RunFolder
+from echelonflow.records.observed import read_observed
+from echelonflow.records.progress import Done, Interrupted, Report
+from traffic.workloads.formats import live as observed_job
+
+LESSON, LIVE, REPLAYED = "lesson", "live", "replayed"
+"""Folders in that of the experiment: what was seen, the runs of the programs, and those of replays."""
+REPLAY_FILE = "replay.yaml"
+"""The experiment with what was learned in the place of programs, which `echelon run` takes."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What was learned of an experiment's programs."""
+
+    experiment: Experiment
+    """Such as `echelon run` takes it."""
+    programs: tuple[LiveProgram, ...]
+
+
+def learn(path: Path, override: Mapping[str, Any], root: Path, report: Report) -> Lesson:
+    """Run the programs of the experiment file at `path` once, in the new folder `root`, and make of them what can be scheduled.
+
+    `override` replaces top-level keys. Raises InputError for a file that has no programs, or that cannot be run, and RunError naming the
+    log where a program fails.
+    """
+    from testbed import preflight, world
+
+    file = yaml_file.read(path)
+    if file.faults:
+        raise InputError("\n".join(f"{path}: {fault}" for fault in file.faults))
+    network, programs = programs_of(file.data, path)
+    _require_torch()
+    preflight.require()
+    if root.exists() and any(root.iterdir()):
+        raise InputError(f"{root} exists and is not empty; name another folder with --out")
+    folder = RunFolder((root / LESSON).resolve())
+    place.make_parts(folder)
+    wanted = tuple(_live_program(each, warm_up=0) for each in programs)
+    with world.machine_lock():
+        ended = worlds.in_world(
+            Assignment(network=network, calibrate=False, programs=wanted, lesson=True), folder, report
+        )
+    if isinstance(ended, Interrupted):
+        raise KeyboardInterrupt
+    if not isinstance(ended, Done):
+        raise RunError(ended.reason)
+    warm_up, iterations = {}, {}
+    for each in programs:
+        paths = sorted(folder.learned(each.name).glob("rank*.json"))
+        warm_up[each.name] = observed_job.first_alike(paths)
+        iterations[each.name] = len(read_observed(paths[0]).iterations) - warm_up[each.name]
+    data = learned_data(
+        {**with_absolute_files(file.data, path.parent), **override},
+        programs,
+        {each.name: folder.learned(each.name) for each in programs},
+        iterations,
+    )
+    replay = root / REPLAY_FILE
+    write_whole(replay, experiment_text(data, f"echelon run {REPLAY_FILE}").encode())
+    experiment = schema.load(replay)
+    return Lesson(experiment, tuple(_live_program(each, warm_up[each.name]) for each in programs))
+
+
+def _live_program(program: Program, warm_up: int) -> LiveProgram:
+    return LiveProgram(
+        job=program.name,
+        program=str(program.path),
+        arguments=program.arguments,
+        placement=program.placement,
+        warm_up=warm_up,
+        profiled=program.profiled is not None,
+    )
+
+
+def _require_torch() -> None:
+    import importlib.util
+
+    if importlib.util.find_spec("torch") is None:
+        raise InputError(
+            "training programs need PyTorch, which is not installed here; install it by: scripts/setup.sh --live"
+        )

@@ -1,0 +1,131 @@
+"""The iterations of a program that count: those for which flows are declared, and to which the scheduler attends.
+
+A program warms up first, over links that nobody schedules, as DDP changes its buckets after the first iteration. Then the agents of all ranks of all
+programs declare and connect, and wait for each other: that is the run's zero, at which all programs begin their first iteration that counts.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from pathlib import Path
+
+import torch.distributed as dist
+
+from echelonflow.errors import EchelonError
+from echelonflow.records.agent_log import AgentLog
+from echelonflow.records.live_part import LiveOutcome, LivePart, write_live_outcome
+from echelonflow.records.observed import flow_of
+from echelonflow.records.plan import read_plan
+from traffic.live.exchange import Exchange
+from traffic.live.observed import Naming
+from traffic.live.observing import Observer, Operation, Part
+from traffic.live.rehearsal import Rehearsal
+from traffic.live.running import OnDone
+from traffic.live.scheduled import LiveAgent
+
+
+class Performance:
+    """The part of one process in a run; all but `fail` is called by the program's own threads."""
+
+    def __init__(self, part: LivePart, observer: Observer) -> None:
+        assert part.plan is not None  # whoever only observes has no part in a run
+        self._part, self._observer = part, observer
+        self._plan = read_plan(Path(part.plan))
+        self._naming = Naming(part.rank)
+        self._iterations_seen = 0
+        self._agent: LiveAgent | None = None
+        self._rehearsal: Rehearsal | None = None
+        self._is_over = False
+        self._sizes_bytes: dict[str, int] = {}
+        self._scheduled_bytes = self._other_bytes = 0
+        self._first_other: str | None = None
+
+    @property
+    def send_buffer_bytes(self) -> int:
+        """SO_SNDBUF of every connection of the run."""
+        return self._plan.send_buffer_bytes
+
+    def submit(self, operation: Operation, part: Part, exchange: Exchange, on_done: OnDone) -> bool:
+        """Carry out an exchange by declared flows; False where there are none for it."""
+        rehearsal = self._rehearsal
+        if self._agent is None or rehearsal is None or self._is_over or not (part.sent_bytes or part.received_bytes):
+            return False
+        name = self._naming.name(operation, part)
+        rank = self._part.rank
+        flows = {flow_of(name, rank, dst): count for dst, count in part.sent_bytes.items()}
+        flows |= {flow_of(name, src, rank): count for src, count in part.received_bytes.items()}
+        sent_bytes = sum(part.sent_bytes.values())
+        if any(self._sizes_bytes.get(flow) != count for flow, count in flows.items()):
+            self._other_bytes += sent_bytes
+            if self._first_other is None:
+                self._first_other = f"{name}, iteration {rehearsal.iteration}"
+            return False
+        self._scheduled_bytes += sent_bytes
+        self._agent.submit(rehearsal.iteration, name, exchange, on_done)
+        return True
+
+    def iterated(self) -> None:
+        """The program has ended an iteration. The next one begins when this returns, which may be later than it could."""
+        self._iterations_seen += 1
+        number = self._iterations_seen - self._part.warm_up
+        try:
+            if number == 0:
+                self._begin()
+            elif self._agent is not None and not self._is_over:
+                self._next(number)
+        except EchelonError as error:
+            raise dist.DistBackendError(str(error)) from None
+
+    def fail(self, why: str) -> None:
+        """Links that nobody schedules are lost: another rank has gone."""
+        if self._agent is not None and not self._is_over:
+            self._agent.fail(why)
+
+    def close(self) -> None:
+        """The program ends: it was to have done all its iterations by now."""
+        if not self._is_over:
+            number = max(self._iterations_seen - self._part.warm_up, 0)
+            self.fail(f"job {self._part.job!r}: the program ended after {number} iterations that count")
+
+    def _begin(self) -> None:
+        part = self._part
+        assert part.plan is not None
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one descriptor for every flow
+        records = AgentLog(Path(part.records))
+        agent = LiveAgent(self._plan, part.job, part.rank, part.host, Path(part.socket), records)
+        self._sizes_bytes = agent.sizes_bytes
+        self._rehearsal = Rehearsal(agent.job, part.rank, part.profiled, agent.computed)
+        self._observer.pace, self._observer.resumed = self._rehearsal.pace, self._rehearsal.resumed
+        self._agent = agent
+        self._begin_iteration(0, agent.start())
+
+    def _next(self, number: int) -> None:
+        assert self._agent is not None
+        assert self._rehearsal is not None
+        if number < self._agent.job.iterations:
+            self._begin_iteration(number, self._rehearsal.since_s)
+            return
+        self._is_over = True
+        self._observer.pace, self._observer.resumed = (lambda _: None), (lambda _: None)
+        self._agent.finish()
+        outcome = LiveOutcome(
+            job=self._part.job,
+            rank=self._part.rank,
+            computed=self._rehearsal.computed,
+            overran=self._rehearsal.overran,
+            scheduled_bytes=self._scheduled_bytes,
+            other_bytes=self._other_bytes,
+            first_other=self._first_other,
+        )
+        write_live_outcome(Path(self._part.outcome), outcome)
+
+    def _begin_iteration(self, number: int, ready_s: float) -> None:
+        assert self._agent is not None
+        assert self._rehearsal is not None
+        begin_s = self._agent.held_until_s(number, ready_s)
+        while (left_s := begin_s - time.monotonic()) > 0:
+            time.sleep(left_s)
+        self._naming.begin_iteration()
+        self._rehearsal.begin_iteration(number, begin_s)

@@ -1,0 +1,358 @@
+"""The replay agent with a program in the place of a replay: declared flows carry what its operations exchange.
+
+All that is said to the coordinator, and how its decisions are put in force, is the replay agent's. What differs: a flow sends pieces of
+tensors as they become ready, and what arrives goes into tensors. It runs in a thread of its own; the program hands it operations.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from echelonflow.errors import EchelonError, RunError
+from echelonflow.model.dag import Compute, Job
+from echelonflow.model.faults import Slowdowns
+from echelonflow.model.slots import HeldIterations, Slots
+from echelonflow.records.agent_log import AgentLog
+from echelonflow.records.observed import flow_of
+from echelonflow.records.plan import Plan
+from echelonflow.wire.messages import FlowDeclaration
+from traffic.agent.agent import Agent
+from traffic.agent.connections import FlowName
+from traffic.agent.log_lines import computed_line, held_line
+from traffic.agent.receiver import IncomingFlow, ReceivedFlow, wake_bytes
+from traffic.agent.replay import Action, Computed, HeldBack, Released, arrivals
+from traffic.agent.sender import OutgoingFlow
+from traffic.live.exchange import Exchange
+from traffic.live.running import OnDone, Running
+from traffic.live.streams import Inlet
+
+BEGIN_LIMIT_S = 120.0
+"""For all agents of a run to be ready: other programs may still be warming up."""
+END_LIMIT_S = 60.0
+"""For the last flows of a program that has ended."""
+
+
+class _Pieces:
+    """The payload of a flow: what its operations have ready, iteration by iteration."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, deque[tuple[memoryview, Callable[[], None]]]] = {}
+
+    def add(self, iteration: int, view: memoryview, on_left: Callable[[], None]) -> None:
+        """More of what an iteration sends; `on_left` is called when TCP has taken it."""
+        self._waiting.setdefault(iteration, deque()).append((view, on_left))
+
+    def piece(self, iteration: int, most_bytes: int) -> memoryview:
+        waiting = self._waiting.get(iteration)
+        return waiting[0][0][:most_bytes] if waiting else memoryview(b"")
+
+    def sent(self, iteration: int, count: int) -> None:
+        waiting = self._waiting[iteration]
+        view, on_left = waiting.popleft()
+        if count < len(view):
+            waiting.appendleft((view[count:], on_left))
+            return
+        if not waiting:
+            del self._waiting[iteration]
+        on_left()
+
+
+class _Arriving(IncomingFlow):
+    """A flow whose bytes go into tensors. It is not read before somebody expects them."""
+
+    def __init__(
+        self,
+        job: str,
+        declaration: FlowDeclaration,
+        connection: socket.socket,
+        *,
+        iterations: int,
+        wake_bytes: int,
+        clock: Callable[[], float],
+        on_finished: Callable[[IncomingFlow, ReceivedFlow], None],
+        heed: Callable[[IncomingFlow, bool], None],
+    ) -> None:
+        super().__init__(
+            job,
+            declaration,
+            connection,
+            iterations=iterations,
+            wake_bytes=wake_bytes,
+            clock=clock,
+            on_finished=on_finished,
+        )
+        self._heed = heed
+        self._expected: deque[Inlet] = deque()
+        self._most_wake_bytes = wake_bytes
+
+    def expect(self, inlet: Inlet) -> None:
+        """What arrives next goes there; iterations are expected in order."""
+        self._expected.append(inlet)
+        self._heed(self, True)
+
+    def read(self) -> bool:
+        while self._expected:
+            inlet = self._expected[0]
+            room = inlet.room
+            try:
+                count = self._connection.recv_into(room)
+            except (BlockingIOError, InterruptedError):
+                self._wake_at(min(self._most_wake_bytes, len(room)))
+                return True
+            except OSError as error:
+                raise self._lost(error.strerror) from None
+            if not count:
+                raise self._lost("closed by the sender")
+            finished = self._counter.add(count, self._clock())
+            for received in finished:
+                self._on_finished(self, received)
+            inlet.took(count)
+            if inlet.is_full:
+                self._expected.popleft()
+        if self._counter.done:
+            return False  # only the sender's end can follow
+        self._look_for_end()
+        self._heed(self, False)
+        return True
+
+    def _look_for_end(self) -> None:
+        """Nobody has asked for what comes; but that nothing more will come is to be known."""
+        try:
+            if not self._connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+                raise self._lost("closed by the sender")
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            raise self._lost(error.strerror) from None
+
+    def _wake_at(self, wanted_bytes: int) -> None:
+        if wanted_bytes != self._low_bytes:
+            self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted_bytes)
+            self._low_bytes = wanted_bytes
+
+
+class _ProgramSteps:
+    """What the agent asks of a replay, of a program: nothing is due, and nothing follows from what arrives."""
+
+    def __init__(self, job: Job, host: str) -> None:
+        self.missing = arrivals(job, host) * job.iterations
+        self.program_ended = False
+        self.held = HeldIterations()
+        self._job = job.name
+
+    @property
+    def done(self) -> bool:
+        return self.program_ended and not self.missing
+
+    @property
+    def next_due_s(self) -> float:
+        return float("inf")
+
+    def begin(self, zero_s: float) -> None:
+        """The program's own thread waits for that moment."""
+
+    def advance(self, now_s: float) -> list[Action]:
+        return []
+
+    def hold_back(self, slots: Mapping[str, Slots]) -> None:
+        self.held.slots = slots.get(self._job)
+
+    def end_job(self, job: str) -> None:
+        self.missing = 0
+
+    def arrived(self, job: str, iteration: int, flow: str, now_s: float) -> list[Action]:
+        self.missing -= 1
+        return []
+
+    def acknowledged(self, job: str, iteration: int, flow: str, now_s: float) -> list[Action]:
+        return []
+
+
+class LiveAgent(Agent):
+    """The agent of `host`, in the process of rank `rank` of job `job`. Its methods are called by the program, but for those of `Agent`."""
+
+    def __init__(self, plan: Plan, job: str, rank: int, host: str, socket_path: Path, records: AgentLog) -> None:
+        self.job = next(each for each in plan.jobs if each.name == job)
+        self._rank = rank
+        self._steps = _ProgramSteps(self.job, host)
+        self._pieces: dict[FlowName, _Pieces] = {}
+        self._released: set[tuple[str, int]] = set()
+        self._submitted: deque[Callable[[], None]] = deque()
+        self._under_way: set[Running] = set()
+        self._failure: EchelonError | None = None
+        self._begun = threading.Event()
+        self._over = threading.Event()
+        super().__init__(plan, host, socket_path, records)
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._watch(self._bell, self._on_bell)
+        self._thread = threading.Thread(target=self._carry_on, name="echelon agent", daemon=True)
+
+    @property
+    def sizes_bytes(self) -> dict[str, int]:
+        """Of the flows that are declared of the job, by name."""
+        return {
+            flow.flow: flow.size_bytes for group in self._groups if group.job == self.job.name for flow in group.flows
+        }
+
+    def start(self) -> float:
+        """Declare, connect, and wait until all agents have; returns the run's zero, which may lie ahead (RunError)."""
+        self._thread.start()
+        if not self._begun.wait(BEGIN_LIMIT_S):
+            raise RunError(f"the run did not begin within {BEGIN_LIMIT_S:.0f} s; see the logs of the other hosts")
+        self._raise_failure()
+        return self._zero
+
+    def held_until_s(self, iteration: int, ready_s: float) -> float:
+        """When an iteration may begin that could at `ready_s`; later, where the policy holds it back."""
+        before = self._steps.held.held
+        begin_s = max(self._zero + self._steps.held.begin_s(iteration, ready_s - self._zero), ready_s)
+        if self._steps.held.held > before:
+            line = held_line(HeldBack(self.job.name, iteration, ready_s, begin_s), self._zero)
+            self._call(lambda: self._records.write(line))
+        return begin_s
+
+    def submit(self, iteration: int, name: str, exchange: Exchange, on_done: OnDone) -> None:
+        """Carry out exchange `name` of an iteration, whose flows are all declared; `on_done` is called in the agent's thread."""
+        self._call(lambda: self._begin_exchange(iteration, name, exchange, on_done))
+
+    def computed(self, iteration: int, step: Compute, start_s: float, due_s: float, finish_s: float) -> None:
+        """A computation has ended that was to end at `due_s`."""
+        line = computed_line(Computed(self.job.name, iteration, step, start_s, due_s, finish_s), self._zero)
+        self._call(lambda: self._records.write(line))
+
+    def finish(self) -> None:
+        """The program has no more iterations: wait until all has arrived, and the records are on disk (RunError)."""
+
+        def ended() -> None:
+            self._steps.program_ended = True
+
+        self._call(ended)
+        if not self._over.wait(END_LIMIT_S):
+            raise RunError(
+                f"job {self.job.name!r}, rank {self._rank}: {self._steps.missing} transfers had not arrived {END_LIMIT_S:.0f} s after the end"
+            )
+        self._raise_failure()
+
+    def fail(self, why: str) -> None:
+        """Another part of this process cannot go on."""
+
+        def raise_it() -> None:
+            raise RunError(why)
+
+        if not self._over.is_set():
+            self._call(raise_it)
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _call(self, action: Callable[[], None]) -> None:
+        self._submitted.append(action)
+        with contextlib.suppress(OSError):  # it has ended
+            os.eventfd_write(self._bell, 1)
+        if self._over.is_set():
+            self._drain()
+
+    def _on_bell(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._bell)
+        self._drain()
+
+    def _drain(self) -> None:
+        while self._submitted:
+            with contextlib.suppress(IndexError):
+                self._submitted.popleft()()
+
+    # In the agent's thread
+
+    def _carry_on(self) -> None:
+        try:
+            self.run()
+        except EchelonError as error:
+            self._failure = error
+        except Exception as error:  # noqa: BLE001 nobody would ever hear of it
+            self._failure = RunError(f"the agent failed: {type(error).__name__}: {error}")
+        finally:
+            self._over.set()
+            self._begun.set()
+            for running in list(self._under_way):
+                running.end(self._failure or RunError("the run is over"))
+            with contextlib.suppress(EchelonError):
+                self._drain()
+            self.close()
+
+    def _keep_quiet(self) -> None:
+        """The program decides when memory is collected."""
+
+    def _begin(self, zero_s: float) -> None:
+        super()._begin(zero_s)
+        self._begun.set()
+
+    def _make_steps(self, jobs: Sequence[Job], slowdowns: Slowdowns | None) -> _ProgramSteps:
+        return self._steps
+
+    def _make_outgoing(self, job: str, declaration: FlowDeclaration, connection: socket.socket) -> OutgoingFlow:
+        pieces = self._pieces[job, declaration.flow] = _Pieces()
+        return OutgoingFlow(
+            job,
+            declaration,
+            connection,
+            send_buffer_bytes=self._plan.send_buffer_bytes,
+            on_acknowledged=self._on_acknowledged,
+            payload=pieces,
+        )
+
+    def _make_incoming(self, job: str, declaration: FlowDeclaration, connection: socket.socket) -> IncomingFlow:
+        return _Arriving(
+            job,
+            declaration,
+            connection,
+            iterations=self._iterations[job],
+            wake_bytes=wake_bytes(self._plan.send_buffer_bytes),
+            clock=self._clock,
+            on_finished=self._on_finished,
+            heed=self._heed_incoming,
+        )
+
+    def _heed_incoming(self, flow: IncomingFlow, wanted: bool) -> None:
+        """Wait for what arrives, or leave it where it is: nobody has asked for it yet."""
+        self._poll.modify(flow.fileno(), select.EPOLLIN if wanted else 0)
+
+    def _begin_exchange(self, iteration: int, name: str, exchange: Exchange, on_done: OnDone) -> None:
+        if self._over.is_set():
+            on_done(self._failure or RunError("the run is over"))
+            return
+
+        def send(rank: int, view: memoryview, left: Callable[[], None]) -> None:
+            self._send(iteration, flow_of(name, self._rank, rank), view, left)
+
+        def over(error: Exception | None) -> None:
+            self._under_way.discard(running)
+            on_done(error)
+
+        running = Running(exchange, send, over)
+        self._under_way.add(running)
+        for rank, inlet in running.inlets.items():
+            flow = self._incoming[self.job.name, flow_of(name, rank, self._rank)]
+            assert isinstance(flow, _Arriving)  # all of ours are
+            flow.expect(inlet)
+        running.begin()
+        running.end_if_done()
+
+    def _send(self, iteration: int, flow: str, view: memoryview, left: Callable[[], None]) -> None:
+        name = (self.job.name, flow)
+        self._pieces[name].add(iteration, view, left)
+        if (flow, iteration) in self._released:
+            self._write(self._outgoing[name])
+            return
+        self._released.discard((flow, iteration - 1))
+        self._released.add((flow, iteration))
+        self._carry_out([Released(self.job.name, iteration, flow, time.monotonic())])
