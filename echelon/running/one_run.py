@@ -119,6 +119,8 @@ class OneRun:
         self.capture: PacketCapture | None = None
         self.struck: StruckRun | None = None
         """What planned faults do to the run; None before its zero."""
+        self.before: Classes = {}
+        """What queues had sent before the run."""
 
     def replay(self) -> None:
         """From the plan to the end; raises RunError for what fails it. `outcome` has what was counted in any case."""
@@ -135,29 +137,29 @@ class OneRun:
         )
         write_plan(self.files.plan, plan)
         hosts = [h for h in network.hosts if any(h in job.placement for job in parts.jobs)]
-        before = parts.net.counters_at_rest()
+        self.before = parts.net.counters_at_rest()
         capture = self.capture = PacketCapture(parts.net, hosts, parts.folder, self.outcome.label)
         sampler = LoadSampler(parts.ovs.vswitchd_pid)
         try:
             self._from_begin_to_end(hosts)
         except Exception as error:
-            self._wind_up(capture, sampler, before)
+            self._wind_up(capture, sampler)
             self._settle(error)
             raise
         except BaseException:  # interrupted: the world ends, and whoever did it waits
-            self._wind_up(capture, sampler, before)
+            self._wind_up(capture, sampler)
             raise
-        faults = self._wind_up(capture, sampler, before)
+        faults = self._wind_up(capture, sampler)
         if faults:
             raise RunError(faults[0])
 
-    def _wind_up(self, capture: PacketCapture, sampler: LoadSampler, before: Classes) -> list[str]:
+    def _wind_up(self, capture: PacketCapture, sampler: LoadSampler) -> list[str]:
         """End what is left of the run and count; returns what went wrong with that, and raises nothing."""
         self.outcome.load = sampler.stop()
         self._end_agents(AGENTS_FAIL_LIMIT_S)
         self.outcome.captures, faults = capture.stop()
         try:
-            self.outcome.classes = _difference(self.parts.net.class_counters(), before)
+            self.outcome.classes = _difference(self.parts.net.class_counters(), self.before)
         except RunError as error:
             faults.append(str(error))
         except OSError as error:
@@ -201,6 +203,8 @@ class OneRun:
         ready_limit_s = live_programs.READY_LIMIT_S if self.parts.assignment.programs else READY_LIMIT_S
         ready = line.wait_for("ready", ready_limit_s, self.check)
         zero_s = self.outcome.zero_monotonic_s = float(ready.detail)
+        if self.parts.assignment.programs:  # which have warmed up, with packets that do not count
+            self.before = self.parts.net.class_counters()
         limit_s, watch = assigned.expected_s * 3 + 30.0, _Watch(self, files.agent(hosts[0]))
         if self.parts.assignment.faults:
             self._under_faults(zero_s, limit_s, watch)

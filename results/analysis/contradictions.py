@@ -114,14 +114,16 @@ def of_times(
     outcome: RunOutcome,
     jobs: Sequence[Job],
     *,
-    planned_faults: bool = False,
+    may_be_late: bool = False,
     held_s: Mapping[FlowKey, float] | None = None,
 ) -> list[str]:
     """Where times in logs cannot be: outside the run, before what a step waits for, or longer than lateness tells.
 
-    `held_s` says by job, iteration and host when iterations were to begin that were held back. Where `planned_faults` slow hosts down or end them, a step may take longer and begin later, but never earlier.
+    `held_s` says by job, iteration and host when iterations were to begin that were held back. Where steps
+    `may_be_late`, as planned faults slow hosts down or end them, and as programs do more than what a profile has, one may take longer and begin
+    later, but never earlier.
     """
-    later_s = math.inf if planned_faults else 0.0
+    later_s = math.inf if may_be_late else 0.0
     causes = _causes(record, acked_s, jobs, later_s, held_s)
     wrong = [*_outside(record, outcome), *_durations(record, jobs, later_s), *causes]
     return [f"times in logs contradict each other: {named(wrong)}; see agents/*.jsonl"] if wrong else []

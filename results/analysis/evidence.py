@@ -133,10 +133,11 @@ class RawRun:
         self.wrong.extend(f"cannot be read, and is left out: {fault}" for fault in read.faults[:NAMED_AT_MOST])
         if more > 0:
             self.wrong.append(f"{more} more lines cannot be read, and are left out")
-        planned = bool(self.context.manifest.faults)
+        assignment = self.context.assignment
+        late = bool(self.context.manifest.faults or (assignment is not None and assignment.programs))
         self.wrong.extend(
             contradictions.of_times(
-                read.record, read.acked_s, self.outcome, plan.jobs, planned_faults=planned, held_s=read.held_s
+                read.record, read.acked_s, self.outcome, plan.jobs, may_be_late=late, held_s=read.held_s
             )
         )
         self.wrong.extend(of_windows(read.record, read.acked_s, plan.jobs))

@@ -66,8 +66,11 @@ _TOTAL_RETRANSMISSIONS = struct.Struct("=100xI")
 class Payload(Protocol):
     """What a flow sends; a payload may have nothing at the moment, and more later."""
 
+    def ready_bytes(self, iteration: int) -> float:
+        """How much there is at the moment that was not sent."""
+
     def piece(self, iteration: int, most_bytes: int) -> memoryview:
-        """What comes next, at most so many bytes; none where there is nothing yet."""
+        """What comes next, at most so many bytes, maybe less than is ready; none where nothing is."""
 
     def sent(self, iteration: int, count: int) -> None:
         """TCP has taken the first `count` bytes of what comes next."""
@@ -75,6 +78,9 @@ class Payload(Protocol):
 
 class Zeros:
     """As many as are asked for."""
+
+    def ready_bytes(self, iteration: int) -> float:
+        return math.inf
 
     def piece(self, iteration: int, most_bytes: int) -> memoryview:
         return _PIECE[:most_bytes]
@@ -172,8 +178,11 @@ class OutgoingFlow:
             and flow.setting is not None
             and flow.setting.rate_Bps != 0
             and flow.written_bytes < self.declaration.size_bytes
-            and len(self._payload.piece(flow.iteration, 1)) > 0
+            and self._has_payload(flow)
         )
+
+    def _has_payload(self, flow: SentFlow) -> bool:
+        return self._payload.ready_bytes(flow.iteration) > 0
 
     @property
     def awaits_acknowledgement(self) -> bool:
@@ -317,35 +326,46 @@ class OutgoingFlow:
         self._due_s = max(self._due_s, now_s - max(piece_s, MOST_MISSED_S))
         while self._due_s <= now_s and self._may_send:
             piece_bytes = self._piece_bytes if flow.written_bytes else LEAST_PIECE_BYTES
-            if not self._hand_over(flow, piece_bytes, now_s):
+            asked_bytes = min(piece_bytes, self.declaration.size_bytes - flow.written_bytes)
+            sent_bytes = self._hand_over(flow, piece_bytes, now_s)
+            if not sent_bytes:
                 self._due_s = now_s + piece_s
                 return
             left_bytes = self.declaration.size_bytes - flow.written_bytes
             self._due_s += min(self._piece_bytes, left_bytes) / rate_Bps
+            if not self._has_payload(flow):  # the rest of the piece is due as soon as it is there
+                self._due_s -= (asked_bytes - sent_bytes) / rate_Bps
 
     def _hand_over(self, flow: SentFlow, most_bytes: int, now_s: float) -> int:
         """Hand TCP the next bytes of a flow; returns how many it took (RunError if the receiver is gone)."""
-        left = self.declaration.size_bytes - flow.written_bytes
-        piece = self._payload.piece(flow.iteration, min(left, most_bytes))
-        if not piece:
-            return 0
-        try:
-            if len(piece) == left:
-                sent = send_last(self._connection, piece)
-            else:
-                # More follows: without this hint every write ends in a short segment. TCP keeps as many segments of
-                # each flow in the host's queue, so a flow with short ones gets less than its share.
-                more = socket.MSG_MORE if len(piece) == PIECE_BYTES else 0
-                sent = self._connection.send(piece, more)
-        except (BlockingIOError, InterruptedError):
-            return 0
-        except OSError as error:
-            raise self._lost(error) from None
-        if flow.start_s is None:
-            flow.start_s = now_s
-        flow.written_bytes += sent
-        self._payload.sent(flow.iteration, sent)
-        return sent
+        taken = 0
+        while taken < most_bytes:
+            left = self.declaration.size_bytes - flow.written_bytes
+            piece = self._payload.piece(flow.iteration, min(left, most_bytes - taken))
+            if not piece:
+                break
+            try:
+                if len(piece) == left:
+                    sent = send_last(self._connection, piece)
+                else:
+                    # More follows: without this hint every write ends in a short segment. TCP keeps as many segments of
+                    # each flow in the host's queue, so a flow with short ones gets less than its share. But where nothing
+                    # is ready to follow, it would keep the last segment back for 200 ms.
+                    follows = self._payload.ready_bytes(flow.iteration) > len(piece)
+                    more = socket.MSG_MORE if most_bytes == PIECE_BYTES and follows else 0
+                    sent = self._connection.send(piece, more)
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError as error:
+                raise self._lost(error) from None
+            if flow.start_s is None:
+                flow.start_s = now_s
+            flow.written_bytes += sent
+            self._payload.sent(flow.iteration, sent)
+            taken += sent
+            if sent < len(piece):
+                break
+        return taken
 
     def acknowledged_bytes(self) -> int:
         """Bytes of the active iteration that the receiver's TCP has acknowledged (0 if there is none)."""

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from echelonflow.errors import RunError
 from traffic.live.exchange import Exchange, Key
 from traffic.live.link import Link, LostError
+from traffic.live.priority import go_first
 from traffic.live.running import OnDone, Running
 
 LONGEST_WAIT_S = 3600.0
@@ -81,6 +82,7 @@ class Engine:
             self._fail_the_rest()
 
     def _run(self) -> None:
+        go_first()
         try:
             self._loop()
         except Exception as error:  # noqa: BLE001 nobody would ever hear of it

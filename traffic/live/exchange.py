@@ -11,8 +11,12 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-PIECE_BYTES = 1 << 19
-"""Reduced and passed on by so much at a time: the next rank of a ring is busy meanwhile."""
+LEAST_PIECE_BYTES, MOST_PIECE_BYTES = 1 << 13, 1 << 19
+PIECES = 8
+"""What is passed on goes in so many pieces, of these sizes: the next rank is busy with one while the following one comes.
+
+Where a scheduler has flows of a ring wait at some hosts and not at others, whole parts would leave links idle.
+"""
 
 MOST_TAG = 1 << 31
 """Tags of messages are below it."""
@@ -64,6 +68,11 @@ def lane_of(src: int, dst: int, ranks: int, tag: int) -> int:
     return 1 + (src * ranks + dst) * MOST_TAG + tag
 
 
-def cut(view: memoryview, piece_bytes: int = PIECE_BYTES) -> list[memoryview]:
+def piece_bytes_of(size_bytes: int) -> int:
+    """In pieces of how many bytes a stretch of `size_bytes` is passed on."""
+    return min(max(size_bytes // PIECES, LEAST_PIECE_BYTES), MOST_PIECE_BYTES)
+
+
+def cut(view: memoryview, piece_bytes: int = MOST_PIECE_BYTES) -> list[memoryview]:
     """A stretch of memory in pieces of `piece_bytes`, the last one what is left; none for no bytes."""
     return [view[start : start + piece_bytes] for start in range(0, len(view), piece_bytes)]

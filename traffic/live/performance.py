@@ -62,7 +62,7 @@ class Performance:
                 self._first_other = f"{name}, iteration {rehearsal.iteration}"
             return False
         self._scheduled_bytes += sent_bytes
-        self._agent.submit(rehearsal.iteration, name, exchange, on_done)
+        self._agent.submit(rehearsal.iteration, name, operation.called_s, exchange, on_done)
         return True
 
     def iterated(self) -> None:

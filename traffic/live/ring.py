@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import torch
 
-from traffic.live.exchange import PIECE_BYTES, Exchange, Outgoing, Piece, cut
+from traffic.live.exchange import Exchange, Outgoing, Piece, cut, piece_bytes_of
 from traffic.live.memory import as_bytes
 from traffic.live.reduction import Reduction
 
@@ -44,14 +44,14 @@ class Ring(Exchange):
         reducing = [(me - 2 - step) % n for step in range(n - 1)] if reduction is not None else []
         storing = [(me - 1 - step) % n for step in range(n - 1)] if gather else []
         first = (me - 1) % n if reduction is not None else me
-        self._first = self._pieces(parts[first])
         self._passed_on = len(reducing) + len(storing) - 1
         """So many of the parts that come are passed on: all but the last."""
         self._steps: list[tuple[int, int, bool, bool, bool]] = []
         """Of each piece that comes: its elements, whether it is to be reduced, whether that is the last time, and whether it goes on."""
         views: list[Piece] = []
-        piece_elements = max(PIECE_BYTES // self._element_bytes, 1)
         longest = max((stop - start for start, stop in parts), default=0)
+        piece_elements = max(piece_bytes_of(longest * self._element_bytes) // self._element_bytes, 1)
+        self._first = cut(self._stretch(*parts[first]), piece_elements * self._element_bytes)
         self._scratch = torch.empty(min(longest, piece_elements) if reducing else 0, dtype=buffer.dtype)
         scratch = as_bytes(self._scratch)
         for turn, part in enumerate(reducing + storing):
@@ -83,6 +83,3 @@ class Ring(Exchange):
 
     def _stretch(self, start: int, stop: int) -> memoryview:
         return self._memory[start * self._element_bytes : stop * self._element_bytes]
-
-    def _pieces(self, part: tuple[int, int]) -> list[memoryview]:
-        return cut(self._stretch(*part), max(PIECE_BYTES // self._element_bytes, 1) * self._element_bytes)

@@ -29,8 +29,9 @@ from traffic.agent.connections import FlowName
 from traffic.agent.log_lines import computed_line, held_line
 from traffic.agent.receiver import IncomingFlow, ReceivedFlow, wake_bytes
 from traffic.agent.replay import Action, Computed, HeldBack, Released, arrivals
-from traffic.agent.sender import OutgoingFlow
+from traffic.agent.sender import OutgoingFlow, SentFlow
 from traffic.live.exchange import Exchange
+from traffic.live.priority import go_first
 from traffic.live.running import OnDone, Running
 from traffic.live.streams import Inlet
 
@@ -44,25 +45,31 @@ class _Pieces:
     """The payload of a flow: what its operations have ready, iteration by iteration."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, deque[tuple[memoryview, Callable[[], None]]]] = {}
+        self._waiting: dict[int, deque[memoryview]] = {}
+        self._ready_bytes: dict[int, int] = {}
 
-    def add(self, iteration: int, view: memoryview, on_left: Callable[[], None]) -> None:
-        """More of what an iteration sends; `on_left` is called when TCP has taken it."""
-        self._waiting.setdefault(iteration, deque()).append((view, on_left))
+    def add(self, iteration: int, view: memoryview) -> None:
+        """More of what an iteration sends."""
+        self._waiting.setdefault(iteration, deque()).append(view)
+        self._ready_bytes[iteration] = self._ready_bytes.get(iteration, 0) + len(view)
+
+    def ready_bytes(self, iteration: int) -> float:
+        return self._ready_bytes.get(iteration, 0)
 
     def piece(self, iteration: int, most_bytes: int) -> memoryview:
         waiting = self._waiting.get(iteration)
-        return waiting[0][0][:most_bytes] if waiting else memoryview(b"")
+        return waiting[0][:most_bytes] if waiting else memoryview(b"")
 
     def sent(self, iteration: int, count: int) -> None:
         waiting = self._waiting[iteration]
-        view, on_left = waiting.popleft()
+        view = waiting.popleft()
         if count < len(view):
-            waiting.appendleft((view[count:], on_left))
-            return
-        if not waiting:
+            waiting.appendleft(view[count:])
+        elif not waiting:
             del self._waiting[iteration]
-        on_left()
+        self._ready_bytes[iteration] -= count
+        if not self._ready_bytes[iteration]:
+            del self._ready_bytes[iteration]
 
 
 class _Arriving(IncomingFlow):
@@ -184,7 +191,8 @@ class LiveAgent(Agent):
         self._rank = rank
         self._steps = _ProgramSteps(self.job, host)
         self._pieces: dict[FlowName, _Pieces] = {}
-        self._released: set[tuple[str, int]] = set()
+        self._unacknowledged: dict[tuple[FlowName, int], list[Callable[[], None]]] = {}
+        """Of each flow and iteration that was released: who hears that all of it has been acknowledged."""
         self._submitted: deque[Callable[[], None]] = deque()
         self._under_way: set[Running] = set()
         self._failure: EchelonError | None = None
@@ -219,9 +227,12 @@ class LiveAgent(Agent):
             self._call(lambda: self._records.write(line))
         return begin_s
 
-    def submit(self, iteration: int, name: str, exchange: Exchange, on_done: OnDone) -> None:
-        """Carry out exchange `name` of an iteration, whose flows are all declared; `on_done` is called in the agent's thread."""
-        self._call(lambda: self._begin_exchange(iteration, name, exchange, on_done))
+    def submit(self, iteration: int, name: str, called_s: float, exchange: Exchange, on_done: OnDone) -> None:
+        """Carry out exchange `name` of an iteration, whose flows are all declared; `on_done` is called in the agent's thread.
+
+        It is over when all has come, and what was sent is acknowledged, as a flow of a replay is.
+        """
+        self._call(lambda: self._begin_exchange(iteration, name, called_s, exchange, on_done))
 
     def computed(self, iteration: int, step: Compute, start_s: float, due_s: float, finish_s: float) -> None:
         """A computation has ended that was to end at `due_s`."""
@@ -274,6 +285,7 @@ class LiveAgent(Agent):
     # In the agent's thread
 
     def _carry_on(self) -> None:
+        go_first()
         try:
             self.run()
         except EchelonError as error:
@@ -326,13 +338,16 @@ class LiveAgent(Agent):
         """Wait for what arrives, or leave it where it is: nobody has asked for it yet."""
         self._poll.modify(flow.fileno(), select.EPOLLIN if wanted else 0)
 
-    def _begin_exchange(self, iteration: int, name: str, exchange: Exchange, on_done: OnDone) -> None:
+    def _begin_exchange(self, iteration: int, name: str, called_s: float, exchange: Exchange, on_done: OnDone) -> None:
         if self._over.is_set():
             on_done(self._failure or RunError("the run is over"))
             return
 
+        released_s: float | None = called_s
+
         def send(rank: int, view: memoryview, left: Callable[[], None]) -> None:
-            self._send(iteration, flow_of(name, self._rank, rank), view, left)
+            ready_s = time.monotonic() if released_s is None else released_s
+            self._send((self.job.name, flow_of(name, self._rank, rank)), iteration, ready_s, view, left)
 
         def over(error: Exception | None) -> None:
             self._under_way.discard(running)
@@ -345,14 +360,19 @@ class LiveAgent(Agent):
             assert isinstance(flow, _Arriving)  # all of ours are
             flow.expect(inlet)
         running.begin()
+        released_s = None
         running.end_if_done()
 
-    def _send(self, iteration: int, flow: str, view: memoryview, left: Callable[[], None]) -> None:
-        name = (self.job.name, flow)
-        self._pieces[name].add(iteration, view, left)
-        if (flow, iteration) in self._released:
-            self._write(self._outgoing[name])
-            return
-        self._released.discard((flow, iteration - 1))
-        self._released.add((flow, iteration))
-        self._carry_out([Released(self.job.name, iteration, flow, time.monotonic())])
+    def _send(self, flow: FlowName, iteration: int, ready_s: float, view: memoryview, left: Callable[[], None]) -> None:
+        self._pieces[flow].add(iteration, view)
+        unacknowledged = self._unacknowledged.setdefault((flow, iteration), [])
+        unacknowledged.append(left)
+        if len(unacknowledged) > 1:
+            self._write(self._outgoing[flow])
+        else:
+            self._carry_out([Released(self.job.name, iteration, flow[1], ready_s)])
+
+    def _on_acknowledged(self, flow: OutgoingFlow, sent: SentFlow, now_s: float) -> None:
+        super()._on_acknowledged(flow, sent, now_s)
+        for left in self._unacknowledged.pop(((flow.job, flow.declaration.flow), sent.iteration), ()):
+            left()

@@ -1,7 +1,7 @@
 """Collectives along a binomial tree: few steps, for what is small, and for what one rank has and all are to have.
 
 Place v (counted from the root) is a child of v less its lowest set bit. What goes up is reduced in the order of the children, not in
-that of their arrival, so the result does not depend on timing. What goes down is passed on piece by piece.
+that of their arrival, so the result does not depend on timing. What is passed on has come whole, as `traffic.workloads.collectives` has it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import torch
 
-from traffic.live.exchange import Exchange, Outgoing, cut
+from traffic.live.exchange import Exchange, Outgoing
 from traffic.live.memory import as_bytes
 from traffic.live.reduction import Reduction
 
@@ -40,7 +40,7 @@ class Tree(Exchange):
         self._children = [ranks[(child + root) % n] for child in below]
         self._parent = ranks[((place & (place - 1)) + root) % n] if place else -1
         self._buffer, self._reduction = buffer, reduction
-        self._pieces = cut(as_bytes(buffer))
+        self._pieces = [as_bytes(buffer)] if buffer.numel() else []
         size_bytes = len(as_bytes(buffer))
         self._theirs = {child: torch.empty_like(buffer) for child in self._children} if reduction is not None else {}
         self._missing = len(self._children) if reduction is not None else 0
