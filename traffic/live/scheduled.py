@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import socket
 import threading
 import time
@@ -37,6 +36,8 @@ from traffic.live.streams import Inlet
 
 BEGIN_LIMIT_S = 120.0
 """For all agents of a run to be ready: other programs may still be warming up."""
+EARLY_BYTES = 1 << 16
+"""Read at once of what nobody has asked for yet."""
 END_LIMIT_S = 60.0
 """For the last flows of a program that has ended."""
 
@@ -73,7 +74,7 @@ class _Pieces:
 
 
 class _Arriving(IncomingFlow):
-    """A flow whose bytes go into tensors. It is not read before somebody expects them."""
+    """A flow whose bytes go into tensors. It is read as they come; what nobody has asked for yet waits here."""
 
     def __init__(
         self,
@@ -85,7 +86,6 @@ class _Arriving(IncomingFlow):
         wake_bytes: int,
         clock: Callable[[], float],
         on_finished: Callable[[IncomingFlow, ReceivedFlow], None],
-        heed: Callable[[IncomingFlow, bool], None],
     ) -> None:
         super().__init__(
             job,
@@ -96,49 +96,46 @@ class _Arriving(IncomingFlow):
             clock=clock,
             on_finished=on_finished,
         )
-        self._heed = heed
         self._expected: deque[Inlet] = deque()
-        self._most_wake_bytes = wake_bytes
+        self._early = bytearray()
 
     def expect(self, inlet: Inlet) -> None:
-        """What arrives next goes there; iterations are expected in order."""
+        """What comes next goes there; iterations are expected in order."""
         self._expected.append(inlet)
-        self._heed(self, True)
+        while self._early and not inlet.is_full:
+            room = inlet.room
+            count = min(len(room), len(self._early))
+            room[:count] = self._early[:count]
+            del self._early[:count]
+            inlet.took(count)
+        if inlet.is_full:
+            self._expected.remove(inlet)
 
     def read(self) -> bool:
-        while self._expected:
-            inlet = self._expected[0]
-            room = inlet.room
+        while True:
+            inlet = self._expected[0] if self._expected else None
+            room = memoryview(bytearray(EARLY_BYTES)) if inlet is None else inlet.room
             try:
                 count = self._connection.recv_into(room)
             except (BlockingIOError, InterruptedError):
-                self._wake_at(min(self._most_wake_bytes, len(room)))
+                self._wake_at(min(self._counter.wanted_bytes, len(room)))
                 return True
             except OSError as error:
+                if self._counter.done:
+                    return False
                 raise self._lost(error.strerror) from None
             if not count:
+                if self._counter.done:
+                    return False
                 raise self._lost("closed by the sender")
-            finished = self._counter.add(count, self._clock())
-            for received in finished:
+            for received in self._counter.add(count, self._clock()):
                 self._on_finished(self, received)
+            if inlet is None:
+                self._early += room[:count]
+                continue
             inlet.took(count)
             if inlet.is_full:
                 self._expected.popleft()
-        if self._counter.done:
-            return False  # only the sender's end can follow
-        self._look_for_end()
-        self._heed(self, False)
-        return True
-
-    def _look_for_end(self) -> None:
-        """Nobody has asked for what comes; but that nothing more will come is to be known."""
-        try:
-            if not self._connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
-                raise self._lost("closed by the sender")
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as error:
-            raise self._lost(error.strerror) from None
 
     def _wake_at(self, wanted_bytes: int) -> None:
         if wanted_bytes != self._low_bytes:
@@ -331,12 +328,7 @@ class LiveAgent(Agent):
             wake_bytes=wake_bytes(self._plan.send_buffer_bytes),
             clock=self._clock,
             on_finished=self._on_finished,
-            heed=self._heed_incoming,
         )
-
-    def _heed_incoming(self, flow: IncomingFlow, wanted: bool) -> None:
-        """Wait for what arrives, or leave it where it is: nobody has asked for it yet."""
-        self._poll.modify(flow.fileno(), select.EPOLLIN if wanted else 0)
 
     def _begin_exchange(self, iteration: int, name: str, called_s: float, exchange: Exchange, on_done: OnDone) -> None:
         if self._over.is_set():
@@ -355,12 +347,12 @@ class LiveAgent(Agent):
 
         running = Running(exchange, send, over)
         self._under_way.add(running)
+        running.begin()  # first: what has come already may be passed on at once, behind what begins
+        released_s = None
         for rank, inlet in running.inlets.items():
             flow = self._incoming[self.job.name, flow_of(name, rank, self._rank)]
             assert isinstance(flow, _Arriving)  # all of ours are
             flow.expect(inlet)
-        running.begin()
-        released_s = None
         running.end_if_done()
 
     def _send(self, flow: FlowName, iteration: int, ready_s: float, view: memoryview, left: Callable[[], None]) -> None:
