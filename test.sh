@@ -26,5 +26,6 @@ fi
 # Emulation needs the machine for itself; all else is tested by as many processes as there are cores.
 status=0
 pytest tests/unit tests/contract tests/browser -n logical --maxprocesses 4 --dist loadfile || status=$?
+pytest tests/live || status=$?
 pytest tests/emulation || status=$?
 exit "$status"

@@ -8,6 +8,7 @@
 #   scripts/setup.sh --profile    also PyTorch and transformers, for `echelon profile`
 #   scripts/setup.sh --tune       also scikit-learn and optuna, for `echelon tune`
 #   scripts/setup.sh --sweep      also pyarrow and dask.distributed, for the Parquet tables of `echelon sweep` and its --cluster
+#   scripts/setup.sh --live       also PyTorch's CPU build, for `echelon live`, where one is at hand
 #   scripts/setup.sh --no-system  skip distribution packages (where you install them by your own means)
 #
 # Python packages are the releases in scripts/lock/, and files of other contents are refused (scripts/lock.sh).
@@ -16,7 +17,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Words in strings, and no mapfile: macOS has bash 3.2, where empty arrays are unset and there is no mapfile.
-emulation="emulation os-ken" more="" with_system=yes
+emulation="emulation os-ken" more="" with_system=yes with_live=no
 for argument in "$@"; do
     case "$argument" in
         --fluid) emulation="" with_system=no ;;
@@ -24,8 +25,9 @@ for argument in "$@"; do
         --profile) more="$more profile" ;;
         --tune) more="$more tune" ;;
         --sweep) more="$more sweep" ;;
+        --live) with_live=yes ;;
         --no-system) with_system=no ;;
-        -h | --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        -h | --help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
         *) echo "setup.sh: unknown option '$argument'; see --help" >&2; exit 2 ;;
     esac
 done
@@ -167,6 +169,25 @@ install_from_lock() {
     fi
 }
 
+# PyTorch for training programs. What a plain torch is depends on where pip is told to look: often a build for GPUs, of several GB, of
+# which emulated hosts have no use. So it is not locked by hashes, and only a build for CPUs is installed unasked.
+install_live() {
+    local release=2.13.0 found
+    if .venv/bin/python -c 'import sys, torch; sys.exit(tuple(map(int, torch.__version__.split(".")[:2])) < (2, 6))' 2>/dev/null; then
+        return
+    fi
+    found=$(.venv/bin/pip install --quiet --dry-run --ignore-installed --no-deps --report - "torch==$release" 2>/dev/null |
+        .venv/bin/python -c 'import json, sys; print(json.load(sys.stdin)["install"][0]["metadata"]["version"])' 2>/dev/null || true)
+    case "$found" in
+        *+cpu) say "installing PyTorch $found"; .venv/bin/pip install --quiet "torch==$release" ;;
+        *)
+            say "pip finds no CPU build of PyTorch $release here (it finds: ${found:-none}); install torch 2.6 or later yourself," \
+                "by: .venv/bin/pip install torch" >&2
+            exit 1
+            ;;
+    esac
+}
+
 # Whoever may not write beside the sources, or is told not to (PYTHONDONTWRITEBYTECODE), would otherwise translate
 # them again at every start, which doubles it. Where even this may not be written, that is how it stays.
 compile_the_tree() {
@@ -179,5 +200,6 @@ if [ "$with_system" = yes ]; then
     case "$more" in *dev*) install_browser ;; esac
 fi
 install_python_packages
+[ "$with_live" = no ] || install_live
 compile_the_tree
 say "ready: $(.venv/bin/python --version), .venv/bin/echelon"

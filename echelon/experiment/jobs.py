@@ -49,6 +49,10 @@ def build_job(spec: JobSpec, link_Bps: float, folder: Path, stretch: float = 1.0
     `link_Bps` is the payload rate of the network's slowest link, bytes/s: what "of link" refers to. Files that are
     imported are named relative to `folder`. Time is `stretch` times as long as `spec` says.
     """
+    if "program" in (spec.model_extra or {}):
+        raise InputError(
+            "program: a job that is a training program is run by `echelon live`, which learns what it does"
+        )
     discipline: Discipline | None = None
     report: Report | None = None
     time, bandwidth = (spec.scaling.time, spec.scaling.bandwidth) if spec.scaling else (1.0, 1.0)

@@ -70,7 +70,8 @@ def learn(path: Path, override: Mapping[str, Any], root: Path, report: Report) -
     warm_up, iterations = {}, {}
     for each in programs:
         paths = sorted(folder.learned(each.name).glob("rank*.json"))
-        warm_up[each.name] = observed_job.first_alike(paths)
+        # One at least: what a program loads and allocates at first use is in its first iteration.
+        warm_up[each.name] = max(observed_job.first_alike(paths), 1)
         iterations[each.name] = len(read_observed(paths[0]).iterations) - warm_up[each.name]
     data = learned_data(
         {**with_absolute_files(file.data, path.parent), **override},

@@ -120,8 +120,8 @@ def of_times(
     """Where times in logs cannot be: outside the run, before what a step waits for, or longer than lateness tells.
 
     `held_s` says by job, iteration and host when iterations were to begin that were held back. Where steps
-    `may_be_late`, as planned faults slow hosts down or end them, and as programs do more than what a profile has, one may take longer and begin
-    later, but never earlier.
+    `may_be_late`, one may take longer and begin later, but never earlier: planned faults slow hosts down or end them, and programs do more than a
+    profile has.
     """
     later_s = math.inf if may_be_late else 0.0
     causes = _causes(record, acked_s, jobs, later_s, held_s)

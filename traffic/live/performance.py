@@ -1,7 +1,7 @@
 """The iterations of a program that count: those for which flows are declared, and to which the scheduler attends.
 
 A program warms up first, over links that nobody schedules, as DDP changes its buckets after the first iteration. Then the agents of all ranks of all
-programs declare and connect, and wait for each other: that is the run's zero, at which all programs begin their first iteration that counts.
+programs declare and connect, and wait for each other. That is the run's zero, at which all programs begin their first iteration that counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Collectives along a ring: every rank sends to the next one.
 
 Reducing goes round once, after which place i holds part i; gathering goes round once more. With n ranks and a buffer of S
-bytes, each sends 2(n-1)/n S in an all-reduce, and half of that in a reduce-scatter or an all-gather: the least there is.
+bytes, each sends 2(n-1)/n S in an all-reduce, and half of that in a reduce-scatter or an all-gather. Less is not possible.
 These are the flows of `traffic.workloads.collectives` under `ring`.
 
 Source: Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations" (2009).

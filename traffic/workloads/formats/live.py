@@ -23,6 +23,22 @@ from traffic.workloads.formats._account import Account
 from traffic.workloads.formats._iteration import named, short
 from traffic.workloads.formats._report import Imported, Report
 
+_HEAD = '{"schema": "echelon-observed", "version": 1, "ranks": 2, "rank": '
+_OPERATION = (
+    '{"kind": "send", "ranks": [0, 1], "exchanges": [{"name": "message 0 to 1", "sent": {"1": 5000}, "received": {}}]}'
+)
+_ITERATION = (
+    '{"operations": [%s], "events": [{"computed_s": 0.01, "call": 0}, {"computed_s": 0, "waits": [0]}], "rest_s": 0.02}'
+)
+_SENDER = _ITERATION % _OPERATION
+_RECEIVER = _SENDER.replace('"send"', '"recv"').replace(
+    '"sent": {"1": 5000}, "received": {}', '"sent": {}, "received": {"0": 5000}'
+)
+EXAMPLE_FILES = {
+    "rank0.json": f'{_HEAD}0, "iterations": [{_SENDER}, {_SENDER}]}}',
+    "rank1.json": f'{_HEAD}1, "iterations": [{_RECEIVER}, {_RECEIVER}]}}',
+}
+EXAMPLE = {"compute": "400 ms"}
 SUMMARY = "what `echelon live` learned of a PyTorch program: one JSON file per rank"
 LOOKS_LIKE = re.compile(rb'\s*\{\s*"schema"\s*:\s*"echelon-observed"')
 LEAST_S = 0.0002

@@ -1,0 +1,100 @@
+"""Jobs that are training programs, in experiment files, and jobs made of what was seen of them; PyTorch is not needed."""
+
+import json
+import re
+
+import pytest
+
+from echelon.experiment import schema
+from echelon.experiment.programs import learned_data, programs_of
+from echelonflow.errors import InputError
+from traffic.workloads import formats
+from traffic.workloads.formats import live
+
+NETWORK = {"topology": "single-switch", "hosts": 4, "rate": "50 Mbit/s"}
+
+
+@pytest.fixture
+def path(tmp_path):
+    (tmp_path / "train.py").write_text("")
+    return tmp_path / "live.yaml"
+
+
+def job(**changes):
+    return {"name": "gpt", "program": "train.py", "ranks": 2, **changes}
+
+
+def test_ranks_get_hosts_of_their_own(path):
+    data = {"network": NETWORK, "jobs": [job(), job(name="other", placement=["h1", "h3"], ranks=None)]}
+    _, programs = programs_of(data, path)
+    assert [each.placement for each in programs] == [("h2", "h4"), ("h1", "h3")]
+    assert programs[0].profiled is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"program": "none.py"}, "is no file"),
+        ({"ranks": 5}, "5 ranks need as many hosts, and 4 are free"),
+        ({"ranks": True}, "ranks: True is not a whole number"),
+        ({"placement": ["h1", "h9"]}, "no host 'h9'"),
+        ({"placement": ["h1", "h1"]}, "host h1 has two ranks"),
+        ({"placement": ["h1"]}, "ranks: is 2, and 1 hosts are listed"),
+        ({"compute": {"profiled": "fast"}}, "compute.profiled"),
+        ({"compute": 3}, "neither `measured` nor such as"),
+        ({"arguments": "--steps 3"}, "is not a list"),
+        ({"stages": 2}, "stages: there is no such key"),
+    ],
+)
+def test_what_is_wrong_with_a_program_is_said_in_one_line(path, changes, words):
+    with pytest.raises(InputError, match=re.escape(words)) as error:
+        programs_of({"network": NETWORK, "jobs": [job(**changes)]}, path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_program_is_not_run_by_run(path):
+    data = {"name": "x", "network": NETWORK, "jobs": [job()], "policies": ["fair"]}
+    with pytest.raises(InputError, match="echelon live"):
+        schema.check(data, path)
+
+
+def test_what_was_learned_is_an_experiment(path, tmp_path):
+    for name, text in live.EXAMPLE_FILES.items():
+        (tmp_path / name).write_text(text)
+    data = {"name": "x", "network": NETWORK, "jobs": [job(compute={"profiled": "300 ms"})], "policies": ["fair"]}
+    _, programs = programs_of(data, path)
+    experiment = schema.check(learned_data(data, programs, {"gpt": tmp_path}, {"gpt": 7}), path)
+    (made,) = experiment.jobs
+    assert (made.iterations, made.placement) == (7, ("h1", "h2"))
+    assert sum(each.duration_s for each in made.dag.computes if each.rank == 0) == pytest.approx(0.3)
+
+
+def test_iterations_that_differ_at_the_beginning_are_left_out(tmp_path):
+    paths = []
+    for name, text in live.EXAMPLE_FILES.items():
+        data = json.loads(text)
+        other = {**data["iterations"][0], "operations": [], "events": []}
+        data["iterations"] = [other, *data["iterations"]]
+        paths.append(tmp_path / name)
+        paths[-1].write_text(json.dumps(data))
+    assert live.first_alike(paths) == 1
+    imported = formats.read("live", paths, {})
+    assert imported.report.read[0] == "2 files of 3 iterations, of which the last 2 are alike"
+    assert [(t.src_rank, t.dst_rank, t.size_bytes) for t in imported.dag.transfers] == [(0, 1, 5000)]
+
+
+def test_files_that_do_not_belong_together_are_refused(tmp_path):
+    text = live.EXAMPLE_FILES["rank0.json"]
+    first, second = tmp_path / "a.json", tmp_path / "b.json"
+    first.write_text(text)
+    second.write_text(text)
+    with pytest.raises(InputError, match="is of rank 0, as is"):
+        formats.read("live", [first, second], {})
+    with pytest.raises(InputError, match="the file of rank 1 is missing"):
+        formats.read("live", [first], {})
+    data = json.loads(text)
+    data["iterations"] = data["iterations"][:1]
+    first.write_text(json.dumps(data))
+    second.write_text(json.dumps({**data, "rank": 1}))
+    with pytest.raises(InputError, match="no 2 at the end are alike"):
+        formats.read("live", [first, second], {})
