@@ -14,18 +14,25 @@ from echelonflow.records.folder import RunFolder
 from echelonflow.records.live_part import LiveOutcome, read_live_outcome
 from results.analysis.summary import PolicyResult, read_summary
 
+HEAD = ("policy", "job", "live", "replayed", "simulated", "live over replayed", "live over simulated")
+
 
 def table(root: Path) -> str:
     """Exposed communication of each policy and job in `root`: live, replayed and simulated, in ms, and how far they differ."""
+    return "exposed communication, ms\n" + tabulate(rows(root), HEAD, tablefmt="plain", stralign="right")
+
+
+def rows(root: Path) -> list[tuple[str, ...]]:
+    """The rows of that table; of a policy without valid runs a figure is missing (InputError where there are no results)."""
     live = _results(root / LIVE)
     replayed = _results(root / REPLAYED)
-    rows = []
+    found: list[tuple[str, ...]] = []
     for (policy, job), one in live.items():
         other = replayed.get((policy, job))
         live_s = None if one.exposed_s is None else one.exposed_s.median
         replayed_s = None if other is None or other.exposed_s is None else other.exposed_s.median
         simulated_s = None if one.predicted is None else one.predicted.exposed_s
-        rows.append(
+        found.append(
             (
                 policy,
                 job,
@@ -36,8 +43,7 @@ def table(root: Path) -> str:
                 _over(live_s, simulated_s),
             )
         )
-    head = ("policy", "job", "live", "replayed", "simulated", "live over replayed", "live over simulated")
-    return "exposed communication, ms\n" + tabulate(rows, head, tablefmt="plain", stralign="right")
+    return found
 
 
 def outcomes(root: Path) -> Iterator[str]:

@@ -20,6 +20,7 @@ from echelonflow.model.units import format_duration, parse_duration_s
 from echelonflow.records.observed import Called, Observed, ObservedIteration, flow_of, read_observed, step_of
 from traffic.workloads.dag_builder import DagBuilder
 from traffic.workloads.formats._account import Account
+from traffic.workloads.formats._files import read_bytes
 from traffic.workloads.formats._iteration import named, short
 from traffic.workloads.formats._report import Imported, Report
 
@@ -53,7 +54,7 @@ def read(paths: Sequence[Path], *, compute: str | None = None) -> Imported:
     With `compute`, a duration, times of computation are stretched so that the busiest rank computes for so long in an iteration: as on a
     GPU whose speed is known. Raises InputError naming the file.
     """
-    ranks = _ranked([(path, read_observed(path)) for path in paths])
+    ranks = _ranked(paths)
     source = str(ranks[0][0])
     alike = min(_alike(path, observed) for path, observed in ranks)
     total = len(ranks[0][1].iterations)
@@ -84,14 +85,17 @@ def read(paths: Sequence[Path], *, compute: str | None = None) -> Imported:
 
 def first_alike(paths: Sequence[Path]) -> int:
     """From which iteration on, counted from 0, all ranks do the same in each (InputError as for `read`)."""
-    ranks = _ranked([(path, read_observed(path)) for path in paths])
+    ranks = _ranked(paths)
     return len(ranks[0][1].iterations) - min(_alike(path, observed) for path, observed in ranks)
 
 
-def _ranked(files: Sequence[tuple[Path, Observed]]) -> list[tuple[Path, Observed]]:
-    """In the order of ranks (InputError where one is missing or there twice, or they do not belong together)."""
-    if not files:
+def _ranked(paths: Sequence[Path]) -> list[tuple[Path, Observed]]:
+    """What is in the files, in the order of ranks (InputError where one is missing or there twice, or they do not belong together)."""
+    if not paths:
         raise InputError("no files were given; name one for each rank")
+    for each in paths:
+        read_bytes(each)  # which waits for no pipe, and reads no file that is too large
+    files = [(each, read_observed(each)) for each in paths]
     path, first = files[0]
     found: dict[int, tuple[Path, Observed]] = {}
     for each, observed in files:

@@ -1,0 +1,137 @@
+"""A PyTorch program trains on the emulated network; a rank that is killed ends the run by its name."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+import textwrap
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from echelonflow.errors import EXIT_FAILED, EXIT_INVALID, EXIT_VALID
+from echelonflow.records.folder import RunFolder
+from echelonflow.records.live_part import read_live_outcome
+from echelonflow.records.outcome import read_outcome
+from echelonflow.records.plan import read_plan
+from results.analysis.read_run import read_run
+from tests.live.processes import ROOT
+
+pytestmark = [
+    pytest.mark.emulation,
+    pytest.mark.skipif(
+        importlib.util.find_spec("torch") is None, reason="no PyTorch: scripts/setup.sh --live installs it"
+    ),
+]
+STEPS = 6
+
+
+def experiment(folder, steps):
+    path = folder / "live.yaml"
+    path.write_text(
+        textwrap.dedent(f"""\
+            name: live
+            network: {{topology: single-switch, hosts: 3, rate: 50 Mbit/s}}
+            jobs:
+            - name: gpt
+              program: {ROOT / "examples/live/train_ddp.py"}
+              arguments: [--steps, {steps}, --width, 64]
+              ranks: 3
+              compute: {{profiled: 300 ms}}
+            policies: [echelonflow]
+            """)
+    )
+    return path
+
+
+def command(path, root):
+    return [sys.executable, "-m", "echelon.cli", "live", str(path), "--out", str(root)]
+
+
+def losses(path):
+    return re.findall(r"step \d+ loss (\S+)", path.read_text())
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("live")
+    done = subprocess.run(
+        command(experiment(folder, STEPS), folder / "out"), capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode in (EXIT_VALID, EXIT_INVALID), done.stdout + done.stderr
+    (files,) = RunFolder(folder / "out" / "live").runs()
+    return folder / "out", files
+
+
+def test_losses_are_those_of_the_lesson(trained):
+    root, files = trained
+    lesson = losses(root / "lesson/learned/gpt/rank0.txt")
+    assert len(lesson) == STEPS
+    assert losses(files.output("gpt", 0)) == lesson
+
+
+def test_all_bytes_of_iterations_that_count_went_by_declared_flows(trained):
+    _, files = trained
+    found = [read_live_outcome(files.live(f"h{number}")) for number in (1, 2, 3)]
+    assert all(each.other_bytes == 0 and each.scheduled_bytes > 0 for each in found)
+    plan = read_plan(files.plan)
+    outcome = read_outcome(files.outcome)
+    assert outcome.completed
+    record = read_run(files, outcome, plan).record
+    declared = {flow.flow: flow.size_bytes for group in plan.groups for flow in group.flows}
+    (job,) = plan.jobs
+    counted = defaultdict(int)
+    for flow in record.flows:
+        counted[flow.flow] += 1
+        assert flow.sent_bytes == declared[flow.flow]
+    assert counted == dict.fromkeys(declared, job.iterations)
+
+
+def test_flows_are_marked_and_released_by_decisions(trained):
+    _, files = trained
+    plan = read_plan(files.plan)
+    record = read_run(files, read_outcome(files.outcome), plan).record
+    assert record.decisions
+    for flow in record.flows:
+        assert flow.release_s <= flow.start_s < flow.finish_s
+        assert flow.marks
+
+
+def test_the_death_of_a_rank_ends_the_run_by_its_name(tmp_path):
+    root = tmp_path / "out"
+    running = subprocess.Popen(
+        command(experiment(tmp_path, 40), root), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        victim = wait_for_rank(running, root)
+        subprocess.run(["kill", "-KILL", str(victim)], check=True)
+        out, err = running.communicate(timeout=120)
+    finally:
+        if running.poll() is None:
+            running.terminate()
+            running.wait()
+    assert running.returncode == EXIT_FAILED, out + err
+    (files, *_) = RunFolder(root / "live").runs()
+    assert "the agent on h2 died (exit -9)" in read_outcome(files.outcome).failure
+    assert "lost rank 1" in files.output("gpt", 0).read_text() + files.output("gpt", 2).read_text()
+
+
+def wait_for_rank(running, root):
+    """The process of rank 1, once an iteration that counts has ended."""
+    deadline_s = time.monotonic() + 200
+    while time.monotonic() < deadline_s:
+        assert running.poll() is None, running.communicate()
+        logs = list(root.glob("live/raw/*/agents/h2.jsonl"))
+        if logs and '"iteration":2' in logs[0].read_text():
+            for line in subprocess.run(
+                ["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True
+            ).stdout.splitlines():
+                if line.endswith("traffic.live"):
+                    pid = int(line.split()[0])
+                    environment = Path(f"/proc/{pid}/environ").read_bytes()
+                    if f"{root}/live/".encode() in environment and b"gpt-rank1" in environment:
+                        return pid
+        time.sleep(0.05)
+    raise AssertionError("no iteration that counts was made")
