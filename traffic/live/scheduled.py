@@ -110,6 +110,9 @@ class _Arriving(IncomingFlow):
             inlet.took(count)
         if inlet.is_full:
             self._expected.remove(inlet)
+        elif self._expected[0] is inlet:
+            # Others may wait for what this piece makes us send: it is not to wait for as much as nobody asked for did.
+            self._wake_at(min(self._counter.wanted_bytes, len(inlet.room)))
 
     def read(self) -> bool:
         while True:
