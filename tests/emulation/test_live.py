@@ -1,6 +1,7 @@
 """A PyTorch program trains on the emulated network; a rank that is killed ends the run by its name."""
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -13,9 +14,10 @@ import pytest
 
 from echelonflow.errors import EXIT_FAILED, EXIT_INVALID, EXIT_VALID
 from echelonflow.records.folder import RunFolder
-from echelonflow.records.live_part import read_live_outcome
+from echelonflow.records.live_part import PART_VARIABLE, read_live_outcome
 from echelonflow.records.outcome import read_outcome
 from echelonflow.records.plan import read_plan
+from echelonflow.wire.classes import DATA_CLASSES, dscp_of_class
 from results.analysis.read_run import read_run
 from tests.live.processes import ROOT
 
@@ -96,7 +98,12 @@ def test_flows_are_marked_and_released_by_decisions(trained):
     assert record.decisions
     for flow in record.flows:
         assert flow.release_s <= flow.start_s < flow.finish_s
-        assert flow.marks
+    lines = [line for log in files.agents.iterdir() for line in map(json.loads, log.read_text().splitlines())]
+    sent = [line for line in lines if "marks" in line]
+    assert len(sent) == len(record.flows)
+    classes = {dscp_of_class(number) for number in DATA_CLASSES}
+    assert all(dscp in classes for line in sent for _, dscp, _ in line["marks"])
+    assert all(line["marks"] for line in sent)
 
 
 def test_the_death_of_a_rank_ends_the_run_by_its_name(tmp_path):
@@ -115,7 +122,8 @@ def test_the_death_of_a_rank_ends_the_run_by_its_name(tmp_path):
     assert running.returncode == EXIT_FAILED, out + err
     (files, *_) = RunFolder(root / "live").runs()
     assert "the agent on h2 died (exit -9)" in read_outcome(files.outcome).failure
-    assert "lost rank 1" in files.output("gpt", 0).read_text() + files.output("gpt", 2).read_text()
+    for rank in (0, 2):  # each has heard of it by a flow, or by the link that nobody schedules
+        assert re.search(r"Error: .*(h2: connection lost|lost rank 1)", files.output("gpt", rank).read_text())
 
 
 def wait_for_rank(running, root):
@@ -125,13 +133,18 @@ def wait_for_rank(running, root):
         assert running.poll() is None, running.communicate()
         logs = list(root.glob("live/raw/*/agents/h2.jsonl"))
         if logs and '"iteration":2' in logs[0].read_text():
-            for line in subprocess.run(
-                ["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True
-            ).stdout.splitlines():
-                if line.endswith("traffic.live"):
-                    pid = int(line.split()[0])
-                    environment = Path(f"/proc/{pid}/environ").read_bytes()
-                    if f"{root}/live/".encode() in environment and b"gpt-rank1" in environment:
-                        return pid
+            return process_of(str(logs[0].parents[1] / "live" / "part-gpt-rank1.json"))
         time.sleep(0.05)
     raise AssertionError("no iteration that counts was made")
+
+
+def process_of(part):
+    """The process whose part in the run is in the file `part`."""
+    wanted = f"{PART_VARIABLE}={part}".encode()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if wanted in path.read_bytes().split(b"\0"):
+                return int(path.parent.name)
+        except OSError:  # it has ended
+            continue
+    raise AssertionError(f"no process has {part}")
