@@ -108,7 +108,9 @@ class Seeds:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         files = [
-            path for path in sorted(EXPERIMENTS.rglob("*.yaml")) if path.stem != "coflowsim"
+            path
+            for path in sorted(EXPERIMENTS.rglob("*.yaml"))
+            if path.stem != "coflowsim" and path.parent.name != "live"
         ]  # its trace takes 0.3 s
         trace = EXPERIMENTS / "traces" / "shuffles.txt"
         shutil.copy(trace, folder)

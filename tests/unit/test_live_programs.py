@@ -80,7 +80,7 @@ def test_iterations_that_differ_at_the_beginning_are_left_out(tmp_path):
     assert live.first_alike(paths) == 1
     imported = formats.read("live", paths, {})
     assert imported.report.read[0] == "2 files of 3 iterations, of which the last 2 are alike"
-    assert [(t.src_rank, t.dst_rank, t.size_bytes) for t in imported.dag.transfers] == [(0, 1, 5000)]
+    assert [(t.src_rank, t.dst_rank, t.size_bytes) for t in imported.dag.transfers] == [(0, 1, 5000), (1, 0, 7000)]
 
 
 def test_files_that_do_not_belong_together_are_refused(tmp_path):

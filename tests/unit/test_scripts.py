@@ -218,8 +218,9 @@ def checks(tmp_path):
 
 
 def test_emulation_is_tested_by_itself_and_after_all_else(checks):
-    status, (first, second) = checks()
+    status, (first, live, second) = checks()
     assert status == 0
+    assert live == "<tests/live>"
     assert first.startswith("<tests/unit><tests/contract><tests/browser><-n>")
     assert second == "<tests/emulation>"
 
@@ -227,7 +228,14 @@ def test_emulation_is_tested_by_itself_and_after_all_else(checks):
 def test_a_failure_is_not_forgotten_and_the_rest_is_tested(checks):
     fails_once = 'case "$*" in *tests/unit*) exit 1 ;; esac'
     status, called = checks(pytest_does=fails_once)
-    assert (status, len(called)) == (1, 2)
+    assert (status, len(called)) == (1, 3)
+
+
+def test_training_programs_are_not_tested_without_pytorch(checks):
+    status, said = checks(pytest_does='case "$*" in *torch*) exit 1 ;; esac')
+    assert status == 0
+    assert "<tests/live>" not in said
+    assert any("scripts/setup.sh --live" in line for line in said)
 
 
 def test_arguments_of_the_tests_go_to_pytest(checks):

@@ -24,21 +24,24 @@ from traffic.workloads.formats._files import read_bytes
 from traffic.workloads.formats._iteration import named, short
 from traffic.workloads.formats._report import Imported, Report
 
-_HEAD = '{"schema": "echelon-observed", "version": 1, "ranks": 2, "rank": '
-_OPERATION = (
-    '{"kind": "send", "ranks": [0, 1], "exchanges": [{"name": "message 0 to 1", "sent": {"1": 5000}, "received": {}}]}'
-)
-_ITERATION = (
-    '{"operations": [%s], "events": [{"computed_s": 0.01, "call": 0}, {"computed_s": 0, "waits": [0]}], "rest_s": 0.02}'
-)
-_SENDER = _ITERATION % _OPERATION
-_RECEIVER = _SENDER.replace('"send"', '"recv"').replace(
-    '"sent": {"1": 5000}, "received": {}', '"sent": {}, "received": {"0": 5000}'
-)
-EXAMPLE_FILES = {
-    "rank0.json": f'{_HEAD}0, "iterations": [{_SENDER}, {_SENDER}]}}',
-    "rank1.json": f'{_HEAD}1, "iterations": [{_RECEIVER}, {_RECEIVER}]}}',
-}
+_EVENTS = '[{"computed_s": 0.01, "call": 0}, {"computed_s": 0, "call": 1}, {"computed_s": 0, "waits": [0, 1]}]'
+
+
+def _example(rank: int, sent_bytes: int, received_bytes: int) -> str:
+    """The file of one of two ranks that send each other a message, twice."""
+    other = 1 - rank
+    sends = f'{{"name": "message {rank} to {other}", "sent": {{"{other}": {sent_bytes}}}, "received": {{}}}}'
+    receives = f'{{"name": "message {other} to {rank}", "sent": {{}}, "received": {{"{other}": {received_bytes}}}}}'
+    called = ", ".join(
+        f'{{"kind": "{kind}", "ranks": [0, 1], "exchanges": [{exchange}]}}'
+        for kind, exchange in (("send", sends), ("recv", receives))
+    )
+    iteration = f'{{"operations": [{called}], "events": {_EVENTS}, "rest_s": 0.02}}'
+    head = f'{{"schema": "echelon-observed", "version": 1, "rank": {rank}, "ranks": 2'
+    return f'{head}, "iterations": [{iteration}, {iteration}]}}'
+
+
+EXAMPLE_FILES = {"rank0.json": _example(0, 5000, 7000), "rank1.json": _example(1, 7000, 5000)}
 EXAMPLE = {"compute": "400 ms"}
 SUMMARY = "what `echelon live` learned of a PyTorch program: one JSON file per rank"
 LOOKS_LIKE = re.compile(rb'\s*\{\s*"schema"\s*:\s*"echelon-observed"')
