@@ -19,7 +19,7 @@ from echelonflow.errors import EchelonError, RunError
 from echelonflow.model.dag import Compute, Job
 from echelonflow.model.faults import Slowdowns
 from echelonflow.model.slots import HeldIterations, Slots
-from echelonflow.records.agent_log import AgentLog
+from echelonflow.records.agent_log import AgentLog, Line
 from echelonflow.records.observed import flow_of
 from echelonflow.records.plan import Plan
 from echelonflow.wire.messages import FlowDeclaration
@@ -224,7 +224,7 @@ class LiveAgent(Agent):
         begin_s = max(self._zero + self._steps.held.begin_s(iteration, ready_s - self._zero), ready_s)
         if self._steps.held.held > before:
             line = held_line(HeldBack(self.job.name, iteration, ready_s, begin_s), self._zero)
-            self._call(lambda: self._records.write(line))
+            self._call(lambda: self._record(line))
         return begin_s
 
     def submit(self, iteration: int, name: str, called_s: float, exchange: Exchange, on_done: OnDone) -> None:
@@ -237,7 +237,7 @@ class LiveAgent(Agent):
     def computed(self, iteration: int, step: Compute, start_s: float, due_s: float, finish_s: float) -> None:
         """A computation has ended that was to end at `due_s`."""
         line = computed_line(Computed(self.job.name, iteration, step, start_s, due_s, finish_s), self._zero)
-        self._call(lambda: self._records.write(line))
+        self._call(lambda: self._record(line))
 
     def finish(self) -> None:
         """The program has no more iterations: wait until all has arrived, and the records are on disk (RunError)."""
@@ -283,6 +283,11 @@ class LiveAgent(Agent):
                 self._submitted.popleft()()
 
     # In the agent's thread
+
+    def _record(self, line: Line) -> None:
+        """Write a line, unless the agent has ended: the program hears of that when it next waits for an operation."""
+        if not self._over.is_set():
+            self._records.write(line)
 
     def _carry_on(self) -> None:
         go_first()
