@@ -58,9 +58,6 @@ def live(
     ):
         console = Console(stderr=True)
         lesson = living.learn(file, override, root, lambda report: _told(console, report))
-        for note in lesson.experiment.notes:
-            for line in note.imported if verbose else ():
-                say(f"{note.job}: {line}", err=True)
         codes = []
         with Display(lesson.experiment, console, verbose=verbose) as display:
             code, summary = runner.run(

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from echelon.experiment.fault_lines import LineOf, no_line, refusal
 from echelon.experiment.networks import build_network
-from echelon.experiment.specs import NetworkSpec
+from echelon.experiment.wording import structure
 from echelonflow.errors import InputError, about
 from echelonflow.model.network import Network
 from echelonflow.model.units import parse_duration_s
@@ -32,31 +33,23 @@ class Program:
     """How long the busiest rank computes in an iteration, as written; None: as long as it takes here."""
 
 
-def programs_of(data: Mapping[str, Any], path: Path) -> tuple[Network, tuple[Program, ...]]:
-    """The network and the programs of an experiment file's `data` (InputError, one line per fault)."""
-    jobs = data.get("jobs")
-    if not isinstance(jobs, list) or not any(isinstance(job, dict) and "program" in job for job in jobs):
+def programs_of(data: Mapping[str, Any], path: Path, line_of: LineOf = no_line) -> tuple[Network, tuple[Program, ...]]:
+    """The network and the programs of an experiment file's `data`, whose structure is checked (InputError, one line per fault)."""
+    checked = structure(dict(data))
+    if checked.spec is None or checked.faults:
+        raise refusal(path, checked.faults, line_of)
+    jobs: list[dict[str, Any]] = data["jobs"]
+    if not any("program" in job for job in jobs):
         raise InputError(f"{path}: has no job with a `program`; `echelon run` runs it")
-    network = about(
-        f"{path}: network", lambda: build_network(NetworkSpec.model_validate(data.get("network")), path.parent)
-    )
-    taken = [
-        host
-        for job in jobs
-        if isinstance(job, dict) and isinstance(job.get("placement"), list)
-        for host in job["placement"]
-    ]
+    spec = checked.spec.network
+    network = about(f"{path}: network", lambda: build_network(spec, path.parent))
+    taken = [host for job in jobs for host in _listed(job)]
     found: list[Program] = []
     for place, job in enumerate(jobs):
-        if isinstance(job, dict) and "program" in job:
+        if "program" in job:
             found.append(about(f"{path}: jobs.{place}", lambda: _program(place, job, path.parent, network, taken)))  # noqa: B023 called at once
     hosts = [host for program in found for host in program.placement]
-    others = [
-        h
-        for j in jobs
-        if isinstance(j, dict) and "program" not in j and isinstance(j.get("placement"), list)
-        for h in j["placement"]
-    ]
+    others = [host for job in jobs if "program" not in job for host in _listed(job)]
     twice = next((host for host in hosts if hosts.count(host) > 1 or host in others), None)
     if twice is not None:
         raise InputError(f"{path}: jobs: host {twice} has two ranks; a program has each of its hosts for itself")
@@ -86,9 +79,7 @@ def _program(place: int, job: Mapping[str, Any], folder: Path, network: Network,
     other = next((key for key in job if key not in _KEYS), None)
     if other is not None:
         raise InputError(f"{other}: there is no such key of a job with a program{unknown(other, _KEYS)}")
-    name, program, arguments = job.get("name"), job["program"], job.get("arguments", [])
-    if not isinstance(name, str) or not name:
-        raise InputError("name: a job has a name")
+    program, arguments = job["program"], job.get("arguments", [])
     path = folder / str(program)
     if not path.is_file():
         raise InputError(f"program: {str(program)!r} is no file; names are relative to the experiment file")
@@ -96,12 +87,18 @@ def _program(place: int, job: Mapping[str, Any], folder: Path, network: Network,
         raise InputError(f"arguments: {arguments!r} is not a list, such as [--steps, 20]")
     return Program(
         place,
-        name,
+        job["name"],
         path.resolve(),
         tuple(map(str, arguments)),
         _placement(job, network, taken),
         _profiled(job.get("compute")),
     )
+
+
+def _listed(job: Mapping[str, Any]) -> list[str]:
+    """The hosts that a job lists."""
+    placement = job.get("placement")
+    return placement if isinstance(placement, list) else []
 
 
 def _placement(job: Mapping[str, Any], network: Network, taken: list[str]) -> tuple[str, ...]:

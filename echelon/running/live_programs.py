@@ -8,6 +8,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from echelon.running.standing import Standing
 from echelonflow.child_process import module_argv
 from echelonflow.errors import RunError
@@ -38,21 +40,21 @@ def learn(parts: Standing) -> None:
             part = _part(parts, program, rank, stores[program.job])
             observed = str(learned / f"rank{rank}.json")
             output = learned / f"rank{rank}.txt"
-            found[host] = _with(part, observed=observed), output
+            found[host] = msgspec.structs.replace(part, observed=observed), output
     processes = start(parts, found)
     deadline_s = time.monotonic() + LESSON_LIMIT_S
     try:
-        while any(process.poll() is None for process in processes.values()):
+        while True:
+            codes = {host: process.poll() for host, process in processes.items()}
+            failed = next((host for host, code in codes.items() if code), None)
+            if failed is not None:
+                raise RunError(_ended(found[failed][0], processes[failed], found[failed][1]))
+            if None not in codes.values():
+                return
             parts.check()
-            for host, process in processes.items():
-                if process.poll() not in (None, 0):
-                    raise RunError(_ended(found[host][0], process, found[host][1]))
             if time.monotonic() > deadline_s:
                 raise RunError(f"the programs had not ended after {LESSON_LIMIT_S:.0f} s; let them make fewer steps")
             time.sleep(_LOOK_S)
-        for host, process in processes.items():
-            if process.returncode:
-                raise RunError(_ended(found[host][0], process, found[host][1]))
     finally:
         end_within(processes.values(), 0.0)
 
@@ -63,7 +65,7 @@ def run_parts(parts: Standing, files: RunFiles) -> dict[str, tuple[LivePart, Pat
     found = {}
     for program in parts.assignment.programs:
         for rank, host in enumerate(program.placement):
-            part = _with(
+            part = msgspec.structs.replace(
                 _part(parts, program, rank, stores[program.job]),
                 plan=str(files.plan),
                 socket=str(parts.folder.control_socket),
@@ -110,10 +112,6 @@ def _part(parts: Standing, program: LiveProgram, rank: int, store: str) -> LiveP
         program=program.program,
         arguments=program.arguments,
     )
-
-
-def _with(part: LivePart, **changes: object) -> LivePart:
-    return LivePart(**{**{name: getattr(part, name) for name in part.__struct_fields__}, **changes})
 
 
 def _ended(part: LivePart, process: subprocess.Popen[bytes], output: Path) -> str:

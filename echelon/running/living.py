@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from echelon.experiment import schema, yaml_file
+from echelon.experiment.fault_lines import refusal
 from echelon.experiment.programs import Program, learned_data, programs_of
 from echelon.experiment.rerun import with_absolute_files
 from echelon.experiment.schema import Experiment
@@ -50,8 +51,9 @@ def learn(path: Path, override: Mapping[str, Any], root: Path, report: Report) -
 
     file = yaml_file.read(path)
     if file.faults:
-        raise InputError("\n".join(f"{path}: {fault}" for fault in file.faults))
-    network, programs = programs_of(file.data, path)
+        raise refusal(path, file.faults, file.line_of)
+    data = {**file.data, **override}
+    network, programs = programs_of(data, path, file.line_of)
     _require_torch()
     preflight.require()
     if root.exists() and any(root.iterdir()):
@@ -74,7 +76,7 @@ def learn(path: Path, override: Mapping[str, Any], root: Path, report: Report) -
         warm_up[each.name] = max(observed_job.first_alike(paths), 1)
         iterations[each.name] = len(read_observed(paths[0]).iterations) - warm_up[each.name]
     data = learned_data(
-        {**with_absolute_files(file.data, path.parent), **override},
+        with_absolute_files(data, path.parent),
         programs,
         {each.name: folder.learned(each.name) for each in programs},
         iterations,

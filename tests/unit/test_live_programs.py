@@ -11,6 +11,7 @@ from echelonflow.errors import InputError
 from traffic.workloads import formats
 from traffic.workloads.formats import live
 
+REST = {"name": "x", "policies": ["fair"]}
 NETWORK = {"topology": "single-switch", "hosts": 4, "rate": "50 Mbit/s"}
 
 
@@ -25,7 +26,7 @@ def job(**changes):
 
 
 def test_ranks_get_hosts_of_their_own(path):
-    data = {"network": NETWORK, "jobs": [job(), job(name="other", placement=["h1", "h3"], ranks=None)]}
+    data = {**REST, "network": NETWORK, "jobs": [job(), job(name="other", placement=["h1", "h3"], ranks=None)]}
     _, programs = programs_of(data, path)
     assert [each.placement for each in programs] == [("h2", "h4"), ("h1", "h3")]
     assert programs[0].profiled is None
@@ -48,8 +49,25 @@ def test_ranks_get_hosts_of_their_own(path):
 )
 def test_what_is_wrong_with_a_program_is_said_in_one_line(path, changes, words):
     with pytest.raises(InputError, match=re.escape(words)) as error:
-        programs_of({"network": NETWORK, "jobs": [job(**changes)]}, path)
+        programs_of({**REST, "network": NETWORK, "jobs": [job(**changes)]}, path)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"jobs": [job(name="../../elsewhere")]}, "jobs.0.name"),
+        ({"jobs": [job(name=None)]}, "jobs.0.name"),
+        ({"jobs": 3}, "jobs"),
+        ({"network": {"hosts": 4}}, "network.topology"),
+        ({"network": None}, "network"),
+        ({"jobs": [{"name": "x", "paradigm": "gpipe"}]}, "`echelon run` runs it"),
+    ],
+)
+def test_what_is_wrong_with_the_file_is_said_before_anything_runs(path, changes, words):
+    with pytest.raises(InputError, match=re.escape(words)) as error:
+        programs_of({**REST, "network": NETWORK, "jobs": [job()], **changes}, path)
+    assert str(path) in str(error.value)
 
 
 def test_a_program_is_not_run_by_run(path):

@@ -99,7 +99,7 @@ class Engine:
         deadline_s = float("inf")
         while True:
             self._take_what_was_submitted()
-            for rank, link in self._links.items():
+            for rank, link in list(self._links.items()):
                 if link.wants_write:
                     self._guarded(rank, link.write)
                 self._heed(link)
