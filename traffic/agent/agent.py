@@ -43,7 +43,7 @@ from traffic.agent.plan import check_observable
 from traffic.agent.planned_ends import PlannedEnds
 from traffic.agent.receiver import IncomingFlow, ReceivedFlow, wake_bytes
 from traffic.agent.replay import Action, Computed, HeldBack, Replay, Steps
-from traffic.agent.sender import ACK_POLL_S, OutgoingFlow, SentFlow
+from traffic.agent.sender import ACK_POLL_S, OutgoingFlow, Payload, SentFlow
 from traffic.agent.waiting import wait
 from traffic.agent.weights import HostWeights
 
@@ -56,6 +56,8 @@ FRESH_S = 0.002
 
 class Agent:
     """The replay of `plan` on `host`, told by and telling the coordinator at `socket_path`."""
+
+    incoming_kind: type[IncomingFlow] = IncomingFlow
 
     def __init__(
         self, plan: Plan, host: str, socket_path: Path, records: AgentLog, clock: Callable[[], float] = time.monotonic
@@ -114,25 +116,9 @@ class Agent:
         """What says when steps of this host start."""
         return Replay(jobs, self._host, slowdowns, self._plan.repeat)
 
-    def _make_outgoing(self, job: str, declaration: FlowDeclaration, connection: socket.socket) -> OutgoingFlow:
-        return OutgoingFlow(
-            job,
-            declaration,
-            connection,
-            send_buffer_bytes=self._plan.send_buffer_bytes,
-            on_acknowledged=self._on_acknowledged,
-        )
-
-    def _make_incoming(self, job: str, declaration: FlowDeclaration, connection: socket.socket) -> IncomingFlow:
-        return IncomingFlow(
-            job,
-            declaration,
-            connection,
-            iterations=self._iterations[job],
-            wake_bytes=wake_bytes(self._plan.send_buffer_bytes),
-            clock=self._clock,
-            on_finished=self._on_finished,
-        )
+    def _payload_of(self, flow: FlowName) -> Payload | None:
+        """What an outgoing flow sends; None for zeros."""
+        return None
 
     def _keep_quiet(self) -> None:
         """Collections would cost milliseconds in the middle of a run, and nothing here makes cycles."""
@@ -193,14 +179,31 @@ class Agent:
             for (job, name), connection in connections.connect_all(
                 outgoing, addresses, deadline_s, self._check_coordinator
             ).items():
-                flow = self._make_outgoing(job, outgoing[job, name], connection)
+                flow = OutgoingFlow(
+                    job,
+                    outgoing[job, name],
+                    connection,
+                    send_buffer_bytes=self._plan.send_buffer_bytes,
+                    on_acknowledged=self._on_acknowledged,
+                    payload=self._payload_of((job, name)),
+                )
                 self._outgoing[job, name] = flow
                 self._handlers[flow.fileno()] = lambda flow=flow: self._on_event(flow)  # type: ignore[misc]
             incoming = self._flows(lambda flow: flow.dst_host == self._host)
             for (job, name), connection in connections.accept_all(
                 listener, incoming, addresses, deadline_s, self._check_coordinator
             ).items():
-                self._receive(self._make_incoming(job, incoming[job, name], connection))
+                self._receive(
+                    self.incoming_kind(
+                        job,
+                        incoming[job, name],
+                        connection,
+                        iterations=self._iterations[job],
+                        wake_bytes=gather_bytes,
+                        clock=self._clock,
+                        on_finished=self._on_finished,
+                    )
+                )
         finally:
             listener.close()
 

@@ -119,26 +119,37 @@ class IncomingFlow:
 
         Raises RunError if the connection ends before its time.
         """
-        try:
-            count = self._connection.recv_into(_NOWHERE, READ_BYTES, socket.MSG_TRUNC)
-        except (BlockingIOError, InterruptedError):
-            return True
-        except OSError as error:
-            if self._counter.done:
-                return False
-            raise self._lost(error.strerror) from None
+        count = self._receive(_NOWHERE, socket.MSG_TRUNC)
         if not count:
-            if self._counter.done:
-                return False
-            raise self._lost("closed by the sender")
+            return count is None
         finished = self._counter.add(count, self._clock())
-        wanted = self._counter.wanted_bytes
-        if wanted != self._low_bytes:
-            self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted)
-            self._low_bytes = wanted
+        self._wake_at(self._counter.wanted_bytes)
         for received in finished:
             self._on_finished(self, received)
         return True
+
+    def _receive(self, room: mmap.mmap | memoryview, flags: int = 0) -> int | None:
+        """How many bytes have been read into `room`: None where none are there yet, 0 once the sender has closed, having sent all.
+
+        Raises RunError if the connection ends before its time.
+        """
+        try:
+            count = self._connection.recv_into(room, len(room), flags)
+        except (BlockingIOError, InterruptedError):
+            return None
+        except OSError as error:
+            if self._counter.done:
+                return 0
+            raise self._lost(error.strerror) from None
+        if not count and not self._counter.done:
+            raise self._lost("closed by the sender")
+        return count
+
+    def _wake_at(self, wanted_bytes: int) -> None:
+        """Be woken when so many bytes are there."""
+        if wanted_bytes != self._low_bytes:
+            self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted_bytes)
+            self._low_bytes = wanted_bytes
 
     def close(self) -> None:
         """Close the connection."""

@@ -6,18 +6,16 @@ has come, and TCP has taken all that it sends: then its tensors may be used agai
 
 from __future__ import annotations
 
-import contextlib
-import os
 import select
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 
 from echelonflow.errors import RunError
 from traffic.live.exchange import Exchange, Key
 from traffic.live.link import Link, LostError
+from traffic.live.mailbox import Mailbox
 from traffic.live.priority import go_first
 from traffic.live.running import OnDone, Running
 
@@ -34,7 +32,7 @@ class Engine:
     def __init__(self, links: Mapping[int, Link], names: Mapping[int, str]) -> None:
         self._links = dict(links)
         self._names = names
-        self._submitted: deque[Callable[[], None]] = deque()
+        self._mailbox = Mailbox()
         self._gone: dict[int, Link] = {}
         """Of ranks that have ended: what they sent may still be waiting."""
         self._running: dict[Key, Running] = {}
@@ -44,8 +42,7 @@ class Engine:
         self._is_closing = False
         self._is_over = threading.Event()
         self._poll = select.epoll()
-        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._poll.register(self._bell, select.EPOLLIN)
+        self._poll.register(self._mailbox.fileno(), select.EPOLLIN)
         self._heeded: dict[int, int] = {}
         self._by_descriptor = {link.fileno(): rank for rank, link in self._links.items()}
         for link in self._links.values():
@@ -57,7 +54,7 @@ class Engine:
 
     def submit(self, key: Key, exchange: Exchange, on_done: OnDone) -> None:
         """Begin an operation, from any thread. `on_done` is called in the engine's own thread, with what went wrong if anything did."""
-        self._call(lambda: self._begin(key, exchange, on_done))
+        self._mailbox.put(lambda: self._begin(key, exchange, on_done))
 
     def close(self) -> None:
         """Take leave of the other ranks when all that was submitted has left, and end the thread."""
@@ -69,17 +66,8 @@ class Engine:
             for link in self._links.values():
                 link.say_farewell()
 
-        self._call(begin_closing)
+        self._mailbox.put(begin_closing)
         self._is_over.wait(FAREWELL_S)
-
-    def _call(self, action: Callable[[], None]) -> None:
-        self._submitted.append(action)
-        with contextlib.suppress(
-            OSError
-        ):  # the engine has ended: whoever submits is told so when it fails all that is left
-            os.eventfd_write(self._bell, 1)
-        if self._is_over.is_set():
-            self._fail_the_rest()
 
     def _run(self) -> None:
         go_first()
@@ -90,7 +78,7 @@ class Engine:
         finally:
             self._is_over.set()
             self._fail(self._failure or "the process group has been destroyed")
-            self._fail_the_rest()
+            self._mailbox.close()
             for link in self._links.values():
                 link.close()
             self._poll.close()
@@ -98,7 +86,6 @@ class Engine:
     def _loop(self) -> None:
         deadline_s = float("inf")
         while True:
-            self._take_what_was_submitted()
             for rank, link in list(self._links.items()):
                 if link.wants_write:
                     self._guarded(rank, link.write)
@@ -108,22 +95,12 @@ class Engine:
                 if time.monotonic() > deadline_s or not any(link.wants_write for link in self._links.values()):
                     return
             for descriptor, events in self._poll.poll(min(LONGEST_WAIT_S, max(deadline_s - time.monotonic(), 0.0))):
-                if descriptor == self._bell:
-                    os.eventfd_read(self._bell)
+                if descriptor == self._mailbox.fileno():
+                    self._mailbox.empty()
                     continue
                 known = self._by_descriptor.get(descriptor)
                 if known is not None and events & ~select.EPOLLOUT:
                     self._guarded(known, self._links[known].read)
-
-    def _take_what_was_submitted(self) -> None:
-        while self._submitted:
-            self._submitted.popleft()()
-
-    def _fail_the_rest(self) -> None:
-        """After the end: what was submitted too late learns of it."""
-        while self._submitted:
-            with contextlib.suppress(IndexError):
-                self._submitted.popleft()()
 
     def _heed(self, link: Link) -> None:
         descriptor = link.fileno()

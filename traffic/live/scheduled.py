@@ -7,13 +7,12 @@ tensors as they become ready, and what arrives goes into tensors. It runs in a t
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from echelonflow.errors import EchelonError, RunError
 from echelonflow.model.dag import Compute, Job
@@ -22,22 +21,22 @@ from echelonflow.model.slots import HeldIterations, Slots
 from echelonflow.records.agent_log import AgentLog, Line
 from echelonflow.records.observed import flow_of
 from echelonflow.records.plan import Plan
-from echelonflow.wire.messages import FlowDeclaration
 from traffic.agent.agent import Agent
 from traffic.agent.connections import FlowName
 from traffic.agent.log_lines import computed_line, held_line
-from traffic.agent.receiver import IncomingFlow, ReceivedFlow, wake_bytes
+from traffic.agent.receiver import IncomingFlow
 from traffic.agent.replay import Action, Computed, HeldBack, Released, arrivals
-from traffic.agent.sender import OutgoingFlow, SentFlow
+from traffic.agent.sender import OutgoingFlow, Payload, SentFlow
 from traffic.live.exchange import Exchange
+from traffic.live.mailbox import Mailbox
 from traffic.live.priority import go_first
 from traffic.live.running import OnDone, Running
 from traffic.live.streams import Inlet
 
 BEGIN_LIMIT_S = 120.0
 """For all agents of a run to be ready: other programs may still be warming up."""
-EARLY_BYTES = 1 << 16
-"""Read at once of what nobody has asked for yet."""
+_EARLY = memoryview(bytearray(1 << 16))
+"""Where what nobody has asked for yet is read to, before it is kept."""
 END_LIMIT_S = 60.0
 """For the last flows of a program that has ended."""
 
@@ -76,26 +75,8 @@ class _Pieces:
 class _Arriving(IncomingFlow):
     """A flow whose bytes go into tensors. It is read as they come; what nobody has asked for yet waits here."""
 
-    def __init__(
-        self,
-        job: str,
-        declaration: FlowDeclaration,
-        connection: socket.socket,
-        *,
-        iterations: int,
-        wake_bytes: int,
-        clock: Callable[[], float],
-        on_finished: Callable[[IncomingFlow, ReceivedFlow], None],
-    ) -> None:
-        super().__init__(
-            job,
-            declaration,
-            connection,
-            iterations=iterations,
-            wake_bytes=wake_bytes,
-            clock=clock,
-            on_finished=on_finished,
-        )
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
         self._expected: deque[Inlet] = deque()
         self._early = bytearray()
 
@@ -117,20 +98,13 @@ class _Arriving(IncomingFlow):
     def read(self) -> bool:
         while True:
             inlet = self._expected[0] if self._expected else None
-            room = memoryview(bytearray(EARLY_BYTES)) if inlet is None else inlet.room
-            try:
-                count = self._connection.recv_into(room)
-            except (BlockingIOError, InterruptedError):
+            room = _EARLY if inlet is None else inlet.room
+            count = self._receive(room)
+            if count is None:
                 self._wake_at(min(self._counter.wanted_bytes, len(room)))
                 return True
-            except OSError as error:
-                if self._counter.done:
-                    return False
-                raise self._lost(error.strerror) from None
             if not count:
-                if self._counter.done:
-                    return False
-                raise self._lost("closed by the sender")
+                return False
             for received in self._counter.add(count, self._clock()):
                 self._on_finished(self, received)
             if inlet is None:
@@ -139,11 +113,6 @@ class _Arriving(IncomingFlow):
             inlet.took(count)
             if inlet.is_full:
                 self._expected.popleft()
-
-    def _wake_at(self, wanted_bytes: int) -> None:
-        if wanted_bytes != self._low_bytes:
-            self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted_bytes)
-            self._low_bytes = wanted_bytes
 
 
 class _ProgramSteps:
@@ -186,6 +155,8 @@ class _ProgramSteps:
 class LiveAgent(Agent):
     """The agent of `host`, in the process of rank `rank` of job `job`. Its methods are called by the program, but for those of `Agent`."""
 
+    incoming_kind = _Arriving
+
     def __init__(self, plan: Plan, job: str, rank: int, host: str, socket_path: Path, records: AgentLog) -> None:
         self.job = next(each for each in plan.jobs if each.name == job)
         self._rank = rank
@@ -193,14 +164,13 @@ class LiveAgent(Agent):
         self._pieces: dict[FlowName, _Pieces] = {}
         self._unacknowledged: dict[tuple[FlowName, int], list[Callable[[], None]]] = {}
         """Of each flow and iteration that was released: who hears that all of it has been acknowledged."""
-        self._submitted: deque[Callable[[], None]] = deque()
+        self._mailbox = Mailbox()
         self._under_way: set[Running] = set()
         self._failure: EchelonError | None = None
         self._begun = threading.Event()
         self._over = threading.Event()
         super().__init__(plan, host, socket_path, records)
-        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._watch(self._bell, self._on_bell)
+        self._watch(self._mailbox.fileno(), self._mailbox.empty)
         self._thread = threading.Thread(target=self._carry_on, name="echelon agent", daemon=True)
 
     @property
@@ -224,7 +194,7 @@ class LiveAgent(Agent):
         begin_s = max(self._zero + self._steps.held.begin_s(iteration, ready_s - self._zero), ready_s)
         if self._steps.held.held > before:
             line = held_line(HeldBack(self.job.name, iteration, ready_s, begin_s), self._zero)
-            self._call(lambda: self._record(line))
+            self._mailbox.put(lambda: self._record(line))
         return begin_s
 
     def submit(self, iteration: int, name: str, called_s: float, exchange: Exchange, on_done: OnDone) -> None:
@@ -232,12 +202,12 @@ class LiveAgent(Agent):
 
         It is over when all has come, and what was sent is acknowledged, as a flow of a replay is.
         """
-        self._call(lambda: self._begin_exchange(iteration, name, called_s, exchange, on_done))
+        self._mailbox.put(lambda: self._begin_exchange(iteration, name, called_s, exchange, on_done))
 
     def computed(self, iteration: int, step: Compute, start_s: float, due_s: float, finish_s: float) -> None:
         """A computation has ended that was to end at `due_s`."""
         line = computed_line(Computed(self.job.name, iteration, step, start_s, due_s, finish_s), self._zero)
-        self._call(lambda: self._record(line))
+        self._mailbox.put(lambda: self._record(line))
 
     def finish(self) -> None:
         """The program has no more iterations: wait until all has arrived, and the records are on disk (RunError)."""
@@ -245,7 +215,7 @@ class LiveAgent(Agent):
         def ended() -> None:
             self._steps.program_ended = True
 
-        self._call(ended)
+        self._mailbox.put(ended)
         if not self._over.wait(END_LIMIT_S):
             raise RunError(
                 f"job {self.job.name!r}, rank {self._rank}: {self._steps.missing} transfers had not arrived {END_LIMIT_S:.0f} s after the end"
@@ -256,31 +226,14 @@ class LiveAgent(Agent):
         """Another part of this process cannot go on."""
 
         def raise_it() -> None:
-            raise RunError(why)
+            if not self._over.is_set():
+                raise RunError(why)
 
-        if not self._over.is_set():
-            self._call(raise_it)
+        self._mailbox.put(raise_it)
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
-
-    def _call(self, action: Callable[[], None]) -> None:
-        self._submitted.append(action)
-        with contextlib.suppress(OSError):  # it has ended
-            os.eventfd_write(self._bell, 1)
-        if self._over.is_set():
-            self._drain()
-
-    def _on_bell(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._bell)
-        self._drain()
-
-    def _drain(self) -> None:
-        while self._submitted:
-            with contextlib.suppress(IndexError):
-                self._submitted.popleft()()
 
     # In the agent's thread
 
@@ -303,7 +256,7 @@ class LiveAgent(Agent):
             for running in list(self._under_way):
                 running.end(self._failure or RunError("the run is over"))
             with contextlib.suppress(EchelonError):
-                self._drain()
+                self._mailbox.close()
             self.close()
 
     def _keep_quiet(self) -> None:
@@ -316,27 +269,9 @@ class LiveAgent(Agent):
     def _make_steps(self, jobs: Sequence[Job], slowdowns: Slowdowns | None) -> _ProgramSteps:
         return self._steps
 
-    def _make_outgoing(self, job: str, declaration: FlowDeclaration, connection: socket.socket) -> OutgoingFlow:
-        pieces = self._pieces[job, declaration.flow] = _Pieces()
-        return OutgoingFlow(
-            job,
-            declaration,
-            connection,
-            send_buffer_bytes=self._plan.send_buffer_bytes,
-            on_acknowledged=self._on_acknowledged,
-            payload=pieces,
-        )
-
-    def _make_incoming(self, job: str, declaration: FlowDeclaration, connection: socket.socket) -> IncomingFlow:
-        return _Arriving(
-            job,
-            declaration,
-            connection,
-            iterations=self._iterations[job],
-            wake_bytes=wake_bytes(self._plan.send_buffer_bytes),
-            clock=self._clock,
-            on_finished=self._on_finished,
-        )
+    def _payload_of(self, flow: FlowName) -> Payload:
+        pieces = self._pieces[flow] = _Pieces()
+        return pieces
 
     def _begin_exchange(self, iteration: int, name: str, called_s: float, exchange: Exchange, on_done: OnDone) -> None:
         if self._over.is_set():
