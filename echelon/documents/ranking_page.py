@@ -42,7 +42,8 @@ _COMMANDS = """\
     .venv/bin/python -m echelon.documents.ranking_page ranking"""
 _EACH = """\
 Medians over valid runs, in seconds; what fluid simulation says is in brackets. The shortest on packets is bold. Where no run is
-valid, the median over all runs stands there, with a star."""
+valid, the median over all runs stands there, with a star. Where nothing stands, a job ended fewer than two iterations that count: it
+was starved."""
 
 
 def page(runs: Sequence[SteadyRun]) -> str:

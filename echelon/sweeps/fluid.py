@@ -17,6 +17,7 @@ from echelonflow.errors import EchelonError
 from echelonflow.records.cells import Cell, Number
 from echelonflow.records.run_record import RunRecord
 from results.analysis.columns import keys_of
+from results.analysis.counted import counted_of, only, why_none_counts
 from results.analysis.figures import JobFigures, job_figures
 from results.analysis.rows import run_rows
 
@@ -80,9 +81,11 @@ class Computer:
 
 
 def figures_of(record: RunRecord, experiment: Experiment) -> tuple[dict[str, dict[str, Number]], list[str]]:
-    """Figures by job and name, and why the run does not count, if it does not."""
+    """Figures by job and name, over the iterations that count, and why the run does not count, if it does not."""
     rows = run_rows(record, experiment.jobs, is_prediction=True)
-    found, reasons = job_figures(rows, experiment.jobs), []
+    counted = counted_of(rows.iterations, experiment.jobs, experiment.counting)
+    found = job_figures(only(rows, counted), experiment.jobs)
+    reasons = why_none_counts(rows.iterations, counted, experiment.counting)
     last_s: dict[str, float] = {}
     ended: dict[str, int] = {}
     for row in rows.iterations:
