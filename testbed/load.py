@@ -128,6 +128,7 @@ def _share(part: float, whole: float) -> float:
 def summary(samples: Sequence[Sample]) -> Load:
     """The "load" of run.json: means over the whole time, and the largest over `SUSTAINED_S` (or all, if that is less)."""
     first, last = samples[0], samples[-1]
+    steps = list(itertools.pairwise(samples))
     windows = [
         (begin, end)
         for begin in samples
@@ -140,10 +141,12 @@ def summary(samples: Sequence[Sample]) -> Load:
         switch_thread_busy=thread_share(first, last),
         switch_thread_busy_max=max(thread_share(*window) for window in windows),
         core_busy=core_share(first, last),
-        cpu_others=others_share(first, last),
+        # Step by step: a program that trains begins and ends within the run, and over all of it would count as another's.
+        cpu_others=_share(
+            sum(others_share(a, b) * (b.total_s - a.total_s) for a, b in steps), last.total_s - first.total_s
+        ),
         windows=tuple(
-            LoadWindow(a.at_s, b.at_s, busy_share(a, b), stolen_share(a, b), others_share(a, b))
-            for a, b in itertools.pairwise(samples)
+            LoadWindow(a.at_s, b.at_s, busy_share(a, b), stolen_share(a, b), others_share(a, b)) for a, b in steps
         ),
     )
 

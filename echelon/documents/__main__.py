@@ -13,6 +13,7 @@ from echelon.documents import (
     placement_pages,
     policy_pictures,
     ranking_page,
+    scale_page,
     scheduler_pages,
     topology_pages,
     workload_pictures,
@@ -33,5 +34,6 @@ if __name__ == "__main__":
         paradigms_page,
         job_schedulers_page,
         ranking_page,
+        scale_page,
     ):
         maker.main()

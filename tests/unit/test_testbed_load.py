@@ -97,6 +97,15 @@ def test_what_others_take_is_what_ours_does_not():
     assert load.others_share(a, b) == pytest.approx(1.5 / 4.0)
 
 
+def test_what_begins_and_ends_within_a_run_is_ours():
+    samples = [
+        Sample(0.0, 0.0, 0.0, 0.0, processes_s=0.0, ours_s={1: 0.0}),
+        Sample(0.5, 0.0, 0.0, 1.0, processes_s=0.8, ours_s={1: 0.1, 2: 0.6}),
+        Sample(1.0, 0.0, 0.0, 2.0, processes_s=1.0, ours_s={1: 0.3}),  # 2 has ended
+    ]
+    assert summary(samples).cpu_others == pytest.approx((0.1 + 0.0) / 2.0)
+
+
 def test_a_process_that_computes_is_seen():
     before = read_sample()
     end_s = time.process_time() + 0.1
