@@ -28,12 +28,11 @@ def measured(roots: Sequence[Path]) -> str:
     for root in roots:
         manifest = read_manifest(RunFolder(root / LIVE).manifest)
         table += [(manifest.name, *row) for row in triple.rows(root)]
-        words.append(f"- `{manifest.name}`: {_losses(root)}")
+        words.append(f"- `{manifest.name}`, runs of each policy: {manifest.repeats}. {_losses(root)}")
         words += [f"- `{manifest.name}`: {line}." for line in triple.outcomes(root / LIVE)]
-    runs = max(read_manifest(RunFolder(root / LIVE).manifest).repeats for root in roots)
     head = ("experiment", *triple.HEAD)
     lines = [
-        f"Exposed communication in ms, of the experiments in `experiments/live/`, with {runs} run of each policy. Where nothing stands, no run was valid.",
+        "Exposed communication in ms, of the experiments in `experiments/live/`: medians over valid runs. Where nothing stands, no run was valid.",
         tabulate(table, head, tablefmt="pipe"),
         "\n".join(words),
     ]

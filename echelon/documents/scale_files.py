@@ -44,8 +44,9 @@ ITERATION_S = (0.5, 2.0)
 """How long a job's computation and communication take, added up; drawn."""
 INTENSITY = (0.25, 2.0)
 """Communication over computation; drawn log-uniformly."""
-ROUNDS = 8
-"""So many iterations of the slowest job fit into the time that all are to run together."""
+ROUNDS = 32
+"""So many iterations of the slowest job, alone, fit into the time that all are to run together. Those that share links are slowed
+down unequally; with eight, some job had ended before another had warmed up, under every policy on a thousand GPUs."""
 LAYERS = {"layers": 4, **TIMES_MS}
 STAGES = {**TIMES_MS, "activation": SIZE_KB}
 POLICIES = (

@@ -1,4 +1,4 @@
-"""Writes docs/scale.md and its picture: `python -m echelon.documents.scale_page [FOLDER ...]`.
+"""Writes docs/scale.md, its picture, and what docs/results.md says of it: `python -m echelon.documents.scale_page [FOLDER ...]`.
 
 A FOLDER is where `echelon sweep experiments/scale/gpus-64.yaml --out FOLDER` (or another of those files) left its cells. What they say
 is kept in docs/scale/, and the page is made of that. A cluster that was swept again takes the place of what was kept of it.
@@ -7,6 +7,7 @@ Without FOLDER the page is made again of what is kept. No number in it is typed 
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 import sys
 from collections import defaultdict
@@ -21,11 +22,12 @@ from echelon.documents import scale_files
 from echelon.documents.modules import filled
 from echelon.documents.scale_files import LOADS
 from echelon.places import DOCS
-from echelon.study import compare, steady
+from echelon.study import at_scale, compare, steady
 from echelon.sweeps.building import built
 from echelonflow.codec import Log
 from echelonflow.errors import InputError
 from echelonflow.files import write_whole
+from echelonflow.model.clock import least_iteration_s
 from echelonflow.model.dag import Compute
 from echelonflow.records.sweeps import SweepRecord, read_sweep
 from echelonflow.tables import markdown_table
@@ -54,8 +56,9 @@ _COMMANDS = """\
     .venv/bin/python -m echelon.documents.scale_page scale/64"""
 _RATIOS = """\
 Mean over jobs of the mean iteration time, over that under `fair`: the geometric mean over placements and its 95 % interval (Student's t of
-logarithms), where there are several. A placement under which a policy starves a job is left out of that policy's ratio. *Starves* is in
-how many of all placements and loads it does: a job ends no iteration that counts."""
+logarithms), where there are several. *Starves*: under so many placements a job ends no iteration that counts, as none began after all
+jobs had ended two and ended before the first job was done. Such a placement is left out of that policy's ratio. So a policy that starves
+jobs in many is compared where that is easy."""
 _SLOWDOWN = """\
 A job's slowdown is its iteration time over its least time alone. The first number is the mean over jobs, the second that of the job that is slowed
 down most; both are means over placements, at load {load:g}. *Bound* is what no scheduler can beat in the mean: iteration times of least sum that
@@ -117,7 +120,7 @@ def cells_in(folder: Path) -> list[ScaleCell]:
     found, made, points = found_cells(folder, record), [], {}
     for planned in record.cells:
         cell = found.get(planned.name)
-        if cell is None or not cell.valid:
+        if cell is None or cell.failed:
             continue
         point = record.points[planned.point]
         if planned.point not in points:
@@ -146,10 +149,13 @@ def _alone(record: SweepRecord, point: Mapping[str, Any]) -> tuple[list[str], li
     """Of the jobs of a point: paradigms, ranks, least times alone, and together."""
     path = Path(record.experiment_folder) / Path(record.experiment_file).name
     experiment = built(record.experiment, path, point, record.seeds[0], record.policies)
-    loads = steady.loads_of(experiment.jobs, experiment.network)
+    least_s = [least_iteration_s(job, experiment.network) for job in experiment.jobs]
+    loads = dataclasses.replace(
+        steady.loads_of(experiment.jobs, experiment.network), iteration_s=np.array(least_s, np.float64)
+    )
     ranks = [len({step.rank for step in job.dag.steps if isinstance(step, Compute)}) for job in experiment.jobs]
     paradigms = [job["paradigm"] for job in record.experiment["jobs"]]
-    return paradigms, ranks, [*map(_rounded, loads.iteration_s)], [*map(_rounded, loads.together_s)]
+    return paradigms, ranks, [*map(_rounded, least_s)], [*map(_rounded, loads.together_s)]
 
 
 def _rounded(value: float) -> float:
@@ -179,7 +185,7 @@ def _extent(cells: Sequence[ScaleCell]) -> str:
     kept = defaultdict(set)
     for cell in cells:
         kept[cell.gpus].add((cell.load, cell.placement))
-    words = ", ".join(f"{len(points)} of {gpus:,} GPUs" for gpus, points in sorted(kept.items()))
+    words = ", ".join(f"{len(points)} with {gpus:,} GPUs" for gpus, points in sorted(kept.items()))
     return f"In it are {len(cells)} cells. Points, each a load and a placement: {words}."
 
 
@@ -205,10 +211,8 @@ def finding(cells: Sequence[ScaleCell]) -> list[str]:
     starved = {policy: _starved(cells, policy) for policy in policies(cells)}
     worst = max(starved, key=lambda policy: starved[policy][0] / max(starved[policy][1], 1))
     if starved[worst][0]:
-        none = [f"`{policy}`" for policy, (count, _) in starved.items() if not count]
-        lines.append(
-            f"`{worst}` starves a job in {starved[worst][0]} of {starved[worst][1]} points. {', '.join(none)} never do."
-        )
+        counts = ", ".join(f"`{policy}` in {count}" for policy, (count, _) in starved.items() if policy != worst)
+        lines.append(f"`{worst}` starves a job in {starved[worst][0]} of {starved[worst][1]} points, {counts}.")
     heavy = [cell for cell in cells if cell.load == max(LOADS)]
     for policy in (DEFAULT, "clock"):
         by_kind = _kinds(heavy, policy, lambda paradigm, _: paradigm)
@@ -352,6 +356,10 @@ def main(docs: Path = DOCS, folders: Sequence[Path] = ()) -> None:
     picture = docs / f"{NAME}.png"
     draw_scale(picture, {f"load {load:g}": lines_of(cells, load) for load in LOADS}, BASIS)
     picture.with_suffix(".svg").unlink(missing_ok=True)  # pictures come in two forms; the page shows one
+    results = docs / "results.md"
+    if results.is_file() and at_scale.MARKS[0] in (before := results.read_text(encoding="utf-8")):
+        begin, _, rest = before.partition(at_scale.MARKS[0])
+        write_whole(results, begin + at_scale.opening(docs) + rest.partition(at_scale.MARKS[1])[2])
 
 
 def lines_of(cells: Sequence[ScaleCell], load: float) -> list[Line]:

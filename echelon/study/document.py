@@ -7,6 +7,7 @@ from pathlib import Path
 
 from echelon.running.manifest import git_revision
 from echelon.study import closed_page, prose, steady_page
+from echelon.study.at_scale import opening
 from echelon.study.section import Scores, Section
 from echelon.study.store import Measured
 from echelonflow.errors import InputError
@@ -35,8 +36,10 @@ def write(folder: Path, measured: Mapping[tuple[str, int], Measured], sections: 
     if len(codes) > 1:
         head += f"\n\nThese cases were measured by {len(codes)} versions of the code (`--keep`)."
     in_short = "\n".join(f"- {line}" for line in steady_page.in_short(cases))
+    at_scale = opening(folder)
     parts = [
         head,
+        *([at_scale] if at_scale else []),
         "## In short\n\n" + in_short,
         *steady_page.parts(cases, pictures),
         *closed_page.parts(cases, measured, pictures),
