@@ -216,7 +216,6 @@ def finding(cells: Sequence[ScaleCell]) -> list[str]:
     heavy = [cell for cell in cells if cell.load == max(LOADS)]
     for policy in (DEFAULT, "clock"):
         by_kind = _kinds(heavy, policy, lambda paradigm, _: paradigm)
-        by_kind = {kind: ratios for kind, ratios in by_kind.items() if len(ratios) > 1}
         means = {kind: statistics.geometric_mean(ratios) for kind, ratios in by_kind.items()}
         if means:
             first, last = min(means, key=means.__getitem__), max(means, key=means.__getitem__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,9 @@ from pathlib import Path
 from results import colours
 from results.colours import looks
 from results.pictures import style
+
+APART = 0.06
+"""Between policies on a size of cluster, of a doubling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +33,19 @@ def draw_scale(path: Path, panels: Mapping[str, Sequence[Line]], basis: str) -> 
             ax.axhline(1.0, color=colours.GREY, linewidth=0.8)
             for line in lines:
                 place = names.index(line.policy)
-                gpus = [
-                    count * 1.04 ** (place - len(names) / 2) for count in line.ratios
-                ]  # so that intervals lie side by side
+                # Side by side, so that intervals do not hide each other.
+                places = [math.log2(count) + (place - len(names) / 2) * APART for count in line.ratios]
                 means = [mean for mean, _, _ in line.ratios.values()]
                 spread = [
                     [0.0 if low is None else mean - low for mean, low, _ in line.ratios.values()],
                     [0.0 if high is None else high - mean for mean, _, high in line.ratios.values()],
                 ]
                 ax.errorbar(
-                    gpus, means, yerr=spread, color=look_of[line.policy].colour, linestyle=look_of[line.policy].line,
+                    places, means, yerr=spread, color=look_of[line.policy].colour, linestyle=look_of[line.policy].line,
                     marker=style.MARKERS[place % len(style.MARKERS)], markersize=4, elinewidth=0.9, linewidth=1.2, label=line.policy,
                 )  # fmt: skip
-            ax.set_xscale("log", base=2)
             counts = sorted({count for line in lines for count in line.ratios})
-            ax.set_xticks(counts, [f"{count:,}" for count in counts])
-            ax.minorticks_off()
+            ax.set_xticks([math.log2(count) for count in counts], [f"{count:,}" for count in counts])
             ax.set_title(title)
             ax.set_xlabel("GPUs")
         axes[0].set_ylabel(f"iteration time / {basis}")
