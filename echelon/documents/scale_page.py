@@ -7,7 +7,6 @@ Without FOLDER the page is made again of what is kept. No number in it is typed 
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 import sys
 from collections import defaultdict
@@ -22,14 +21,14 @@ from echelon.documents import scale_files
 from echelon.documents.modules import filled
 from echelon.documents.scale_files import LOADS
 from echelon.places import DOCS
-from echelon.study import at_scale, compare, steady
+from echelon.study import at_scale, compare
 from echelon.sweeps.building import built
 from echelonflow.codec import Log
 from echelonflow.errors import InputError
 from echelonflow.files import write_whole
-from echelonflow.model.clock import least_iteration_s
 from echelonflow.model.dag import Compute
 from echelonflow.records.sweeps import SweepRecord, read_sweep
+from echelonflow.scheduling.steady import least_loads_of
 from echelonflow.tables import markdown_table
 from results.analysis.cells import found_cells
 from results.analysis.statistics import ratio_of
@@ -149,13 +148,10 @@ def _alone(record: SweepRecord, point: Mapping[str, Any]) -> tuple[list[str], li
     """Of the jobs of a point: paradigms, ranks, least times alone, and together."""
     path = Path(record.experiment_folder) / Path(record.experiment_file).name
     experiment = built(record.experiment, path, point, record.seeds[0], record.policies)
-    least_s = [least_iteration_s(job, experiment.network) for job in experiment.jobs]
-    loads = dataclasses.replace(
-        steady.loads_of(experiment.jobs, experiment.network), iteration_s=np.array(least_s, np.float64)
-    )
+    loads = least_loads_of(experiment.jobs, experiment.network)
     ranks = [len({step.rank for step in job.dag.steps if isinstance(step, Compute)}) for job in experiment.jobs]
     paradigms = [job["paradigm"] for job in record.experiment["jobs"]]
-    return paradigms, ranks, [*map(_rounded, least_s)], [*map(_rounded, loads.together_s)]
+    return paradigms, ranks, [*map(_rounded, loads.iteration_s)], [*map(_rounded, loads.together_s)]
 
 
 def _rounded(value: float) -> float:

@@ -18,7 +18,7 @@ from echelonflow.records.run_record import as_run
 from echelonflow.records.yardsticks import BoundKind, Yardsticks
 from echelonflow.scheduling import policies
 from echelonflow.scheduling.bounds import iteration_bound
-from echelonflow.scheduling.steady import loads_of
+from echelonflow.scheduling.steady import least_loads_of
 from results.analysis.blame import ends_by_job_s
 from simulator.fluid import simulate
 
@@ -69,9 +69,7 @@ def _bound(experiment: Experiment, jobs: Sequence[Job]) -> tuple[BoundKind | Non
     ):  # which may end a job; where it will be depends on the policy
         return None, None
     if counting.warm_up is not None:
-        least_s = np.array([least_iteration_s(job, network) for job in jobs])
-        loads = dataclasses.replace(loads_of(jobs, network), iteration_s=least_s)
-        return "steady", float(np.mean(loads.together_s))
+        return "steady", float(np.mean(least_loads_of(jobs, network).together_s))
     if not counting.is_all:
         return None, None
     flows = sum(job.iterations * sum(_crosses(job, each) for each in job.dag.transfers) for job in jobs)

@@ -11,6 +11,7 @@ They are found by letting the price of a link grow by what is asked of it over w
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,7 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from echelonflow.model.arrays import Floats, Ints
-from echelonflow.model.clock import clock_of, link_loads_s
+from echelonflow.model.clock import clock_of, least_iteration_s, link_loads_s
 from echelonflow.model.dag import Job
 from echelonflow.model.network import Network
 
@@ -62,6 +63,12 @@ def loads_of(jobs: Sequence[Job], network: Network) -> JobLoads:
         link=np.array([link for each in loads for link in each], np.int64),
         load_s=np.array([load_s for each in loads for load_s in each.values()], np.float64),
     )
+
+
+def least_loads_of(jobs: Sequence[Job], network: Network) -> JobLoads:
+    """The same with iteration times that no scheduler can undercut: a job's transfers need not go Coflow by Coflow."""
+    least_s = np.array([least_iteration_s(job, network) for job in jobs], np.float64)
+    return dataclasses.replace(loads_of(jobs, network), iteration_s=least_s)
 
 
 def iteration_times_s(jobs: JobLoads) -> Floats:
