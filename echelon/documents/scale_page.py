@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from echelon.documents import scale_files
+from echelon.documents.made_pages import with_made
 from echelon.documents.modules import filled
 from echelon.documents.scale_files import LOADS
 from echelon.places import DOCS
@@ -43,7 +44,7 @@ DIGITS = 6
 SIZES_OF_JOBS = ((4, 8), (16, 32), (64, 128))
 """Ranks of small, middling and large jobs."""
 _HEAD = """\
-# From 64 to 4,096 GPUs
+# Clusters of growing size
 
 Written by `python -m echelon.documents.scale_page`, from what the commands below computed. No number is typed by hand. All of
 it is **simulated**: flows are fluids, and decisions take no time. The clusters of `experiments/scale/` have eight GPUs to
@@ -353,8 +354,7 @@ def main(docs: Path = DOCS, folders: Sequence[Path] = ()) -> None:
     picture.with_suffix(".svg").unlink(missing_ok=True)  # pictures come in two forms; the page shows one
     results = docs / "results.md"
     if results.is_file() and at_scale.MARKS[0] in (before := results.read_text(encoding="utf-8")):
-        begin, _, rest = before.partition(at_scale.MARKS[0])
-        write_whole(results, begin + at_scale.opening(docs) + rest.partition(at_scale.MARKS[1])[2])
+        write_whole(results, with_made(before, *at_scale.MARKS, at_scale.opening(docs)))
 
 
 def lines_of(cells: Sequence[ScaleCell], load: float) -> list[Line]:

@@ -12,9 +12,9 @@ Loads are of the cables between switches."""
 
 
 def opening(docs: Path) -> str:
-    """The part between its marks, of the page in the folder `docs`; empty where there is none."""
+    """What stands between the marks, of the page in the folder `docs`; empty where there is none."""
     page = docs / PAGE
     if not page.is_file():
         return ""
     finding = page.read_text(encoding="utf-8").partition("\n## Finding\n\n")[2].partition("\n\n## ")[0]
-    return "\n\n".join((MARKS[0], "## At scale", _WORDS, finding, MARKS[1]))
+    return f"## At scale\n\n{_WORDS}\n\n{finding}"

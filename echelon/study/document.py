@@ -7,7 +7,7 @@ from pathlib import Path
 
 from echelon.running.manifest import git_revision
 from echelon.study import closed_page, prose, steady_page
-from echelon.study.at_scale import opening
+from echelon.study.at_scale import MARKS, opening
 from echelon.study.section import Scores, Section
 from echelon.study.store import Measured
 from echelonflow.errors import InputError
@@ -39,7 +39,7 @@ def write(folder: Path, measured: Mapping[tuple[str, int], Measured], sections: 
     at_scale = opening(folder)
     parts = [
         head,
-        *([at_scale] if at_scale else []),
+        *([MARKS[0], at_scale, MARKS[1]] if at_scale else []),
         "## In short\n\n" + in_short,
         *steady_page.parts(cases, pictures),
         *closed_page.parts(cases, measured, pictures),
