@@ -33,6 +33,7 @@ from results.analysis.tables import (
     run_row,
 )
 from results.analysis.together import TogetherResult, together_result
+from results.analysis.training import trained
 from results.analysis.verdict import judge_completeness
 from results.report.html import Drawn, write_report
 from results.report.timeline import write_timeline
@@ -112,7 +113,7 @@ def _read(folder: Context) -> Reading:
 def _write_findings(folder: Context, summary: Summary, drawn: Drawn | None) -> None:
     """summary.json and the report."""
     write_summary(folder.root / "summary.json", summary)
-    write_report(folder.files, folder.manifest, folder.calibration, summary, drawn)
+    write_report(folder.files, folder.manifest, folder.calibration, summary, drawn, trained(folder.files))
 
 
 def _analyse_trace(folder: Context, *, pictures: Pictures, figures: Figures) -> tuple[Summary, list[TraceRun]]:

@@ -47,6 +47,8 @@ def live(
     """
     from echelon.cli.display import Display
     from echelon.running import living, runner, triple
+    from echelonflow.records.folder import RunFolder
+    from results.analysis.training import trained, training_lines
     from results.report.table import summary_table
 
     override: dict[str, Any] = {k: v for k, v in (("policies", policy), ("repeats", repeat)) if v is not None}
@@ -65,7 +67,7 @@ def live(
             )
         codes.append(code)
         say(summary_table(summary, blame=verbose))
-        for line in triple.outcomes(root / living.LIVE):
+        for line in training_lines(trained(RunFolder(root / living.LIVE))):
             say(line)
         say(f"\nreport: {root / living.LIVE / 'report.html'}")
         if check:

@@ -17,10 +17,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from echelon.documents import scale_files
+from echelon.documents import scale_files, scale_why
 from echelon.documents.made_pages import with_made
 from echelon.documents.modules import filled
 from echelon.documents.scale_files import LOADS
+from echelon.documents.scale_why import BlamedJob
 from echelon.places import DOCS
 from echelon.study import at_scale, compare
 from echelon.sweeps.building import built
@@ -66,6 +67,11 @@ respect every link's capacity (`echelonflow/scheduling/steady.py`)."""
 _WHOM = """\
 Iteration time of each job over what it has under `fair`: geometric means over all jobs of a kind, of all clusters, at load {load:g}. A job that
 is starved counts nowhere. Below 1 the policy serves that kind of job better than equal shares do."""
+_WHY = """\
+What a mean iteration was spent on, along the job's critical path ([measures.md](measures.md#blame)), at load {load:g} on {gpus} GPUs with the first
+placements. All are over the job's iteration under `fair`, means over jobs. *Communication* is what its transfers take alone; *own flows* is
+waiting behind other flows of the job itself; *other job* is waiting behind those of others. In the last column is how many others that were.
+Made by `python -m echelon.documents.scale_why 64 256`."""
 _COST = """\
 Median time of a cell on one processor, seconds: building the cluster and its jobs, simulating them under one policy, and all figures."""
 
@@ -159,8 +165,8 @@ def _rounded(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-def page(cells: Sequence[ScaleCell]) -> str:
-    """The page of these cells."""
+def page(cells: Sequence[ScaleCell], why: Sequence[BlamedJob] = ()) -> str:
+    """The page of these cells, and of what iterations were spent on, where that was found out."""
     sizes = sorted({cell.gpus for cell in cells})
     most = max(LOADS)
     parts = [_HEAD, _COMMANDS, filled(_extent(cells)), "## Finding", "\n".join(f"- {line}" for line in finding(cells))]
@@ -174,6 +180,9 @@ def page(cells: Sequence[ScaleCell]) -> str:
     heavy = [cell for cell in cells if cell.load == most]
     parts += [_kinds_table(heavy, "paradigm", lambda paradigm, _: paradigm)]
     parts += [_kinds_table(heavy, "ranks", lambda _, ranks: _size_in_words(ranks))]
+    if why:
+        sizes_asked = " and ".join(f"{gpus:,}" for gpus in sorted({one.gpus for one in why}))
+        parts += ["## Why", filled(_WHY.format(load=most, gpus=sizes_asked)), scale_why.table(why)]
     parts += ["## What it costs to simulate", filled(_COST), _cost_table(cells, sizes)]
     return "\n\n".join(parts) + "\n"
 
@@ -345,7 +354,7 @@ def main(docs: Path = DOCS, folders: Sequence[Path] = ()) -> None:
     cells = merged(cells, swept)
     if not cells:  # nothing was computed as yet
         return
-    text = page(cells)
+    text = page(cells, scale_why.kept(docs / NAME))
     kept.parent.mkdir(exist_ok=True)
     write_whole(kept, LOG.header + b"".join(map(LOG.line, cells)))
     write_whole(docs / f"{NAME}.md", text)

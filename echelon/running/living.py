@@ -21,13 +21,13 @@ from echelonflow.errors import InputError, RunError
 from echelonflow.files import write_whole
 from echelonflow.records.assignment import Assignment, LiveProgram
 from echelonflow.records.experiment_file import experiment_text
-from echelonflow.records.folder import RunFolder
+from echelonflow.records.folder import LESSON, RunFolder
 from echelonflow.records.observed import read_observed
 from echelonflow.records.progress import Done, Interrupted, Report
 from traffic.workloads.formats import live as observed_job
 
-LESSON, LIVE, REPLAYED = "lesson", "live", "replayed"
-"""Folders in that of the experiment: what was seen, the runs of the programs, and those of replays."""
+LIVE, REPLAYED = "live", "replayed"
+"""Folders in that of the experiment, beside LESSON: the runs of the programs, and those of replays."""
 REPLAY_FILE = "replay.yaml"
 """The experiment with what was learned in the place of programs, which `echelon run` takes."""
 

@@ -1,17 +1,12 @@
-"""The same jobs live, replayed and simulated, side by side; and what the processes of live runs found."""
+"""The same jobs live, replayed and simulated, side by side."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 from tabulate import tabulate
 
 from echelon.running.living import LIVE, REPLAYED
-from echelonflow.errors import InputError
-from echelonflow.records.folder import RunFolder
-from echelonflow.records.live_part import LiveOutcome, read_live_outcome
 from results.analysis.summary import PolicyResult, read_summary
 
 HEAD = ("policy", "job", "live", "replayed", "simulated", "live over replayed", "live over simulated")
@@ -44,30 +39,6 @@ def rows(root: Path) -> list[tuple[str, ...]]:
             )
         )
     return found
-
-
-def outcomes(root: Path) -> Iterator[str]:
-    """What processes of the runs in `root` found, in lines: computation beyond its profile, and what was not declared."""
-    found: dict[str, list[LiveOutcome]] = defaultdict(list)
-    for run in RunFolder(root).runs():
-        for path in sorted((run.root / "live").glob("*.json")):
-            if path.name.startswith("part-"):
-                continue
-            try:
-                outcome = read_live_outcome(path)
-            except InputError:
-                continue  # of a run that was cut short, which says so itself
-            found[outcome.job].append(outcome)
-    for job, each in found.items():
-        computed, overran = sum(one.computed for one in each), sum(one.overran for one in each)
-        scheduled, other = sum(one.scheduled_bytes for one in each), sum(one.other_bytes for one in each)
-        yield f"{job}: {overran:,} of {computed:,} computations took longer than their profile by over 1 %"
-        if other:
-            first = next(one.first_other for one in each if one.first_other is not None)
-            yield (
-                f"{job}: {other / max(scheduled + other, 1):.1%} of all bytes were not declared, as the program did otherwise than in the "
-                f"lesson (first: {first})"
-            )
 
 
 def _results(root: Path) -> dict[tuple[str, str], PolicyResult]:

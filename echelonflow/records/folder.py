@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+LESSON = "lesson"
+"""Of a live experiment, the folder of the runs from which programs were learned; beside it are those that count."""
 _MOST_BYTES = 80
 """Of a policy in the name of a file, which a repeat and a host are added to; file systems take 255."""
 _DIGITS = 8
@@ -111,6 +113,11 @@ class RunFolder:
     """Paths in the folder of one `echelon run`."""
 
     root: Path
+
+    @property
+    def lesson(self) -> RunFolder:
+        """The folder beside this one in which training programs ran first, and were learned."""
+        return RunFolder(self.root.parent / LESSON)
 
     def learned(self, job: str) -> Path:
         """The folder of what was seen of a training program."""

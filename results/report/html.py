@@ -21,6 +21,7 @@ from results.analysis.analysed_run import AnalysedRun
 from results.analysis.coflows import TraceRun
 from results.analysis.shown import ShownRun
 from results.analysis.summary import Summary
+from results.analysis.training import Trained, training_lines
 from results.report.blame import most_waited_for, spent_s
 from results.report.budget import unexplained_share
 from results.report.charts import Chart
@@ -29,6 +30,7 @@ from results.report.charts.curves import completion_curves, iteration_curves, ta
 from results.report.charts.decisions import decisions
 from results.report.charts.gantt import gantts
 from results.report.charts.rates import class_rates, link_loads
+from results.report.charts.training import loss_curves
 from results.report.comparison import narrowing_lines
 from results.report.headline import headline
 from results.report.in_job import held_back
@@ -54,14 +56,18 @@ def write_report(
     calibration: Calibration | None,
     summary: Summary,
     drawn: Drawn | None = None,
+    programs: Sequence[Trained] = (),
 ) -> Path:
-    """Write report.html into `folder`; returns its path. Without what is `drawn` it has no charts."""
+    """Write report.html into `folder`; returns its path. Without what is `drawn` it has no charts.
+
+    `programs` are the jobs that were training programs.
+    """
     unit = unit_of(summary)
     return write_page(
         folder.root / "report.html",
         with_filters(environment(), unit),
         "report.html.j2",
-        {} if drawn is None else _charts(drawn, manifest, summary),
+        {} if drawn is None else _charts(drawn, manifest, summary, programs),
         summary=summary,
         headline=headline(summary, manifest.against, unit),
         listed=lists_jobs(summary),
@@ -72,6 +78,8 @@ def write_report(
         papers_figure=_is_papers_figure(manifest),
         swapped=swapped_parts(summary),
         held_back=held_back(summary.results),
+        programs=programs,
+        training=list(training_lines(programs)),
         together=summary.together if several_jobs(summary) else (),
         bound=bound_words(summary.together),
         blamed=[result for result in summary.results if result.blame],
@@ -106,7 +114,7 @@ def with_filters(made: jinja2.Environment, unit: TimeUnit) -> jinja2.Environment
     return made
 
 
-def _charts(drawn: Drawn, manifest: Manifest, summary: Summary) -> dict[str, list[Chart]]:
+def _charts(drawn: Drawn, manifest: Manifest, summary: Summary, programs: Sequence[Trained]) -> dict[str, list[Chart]]:
     """The charts of each section; sections without any are left out."""
     found = {
         "completion": completion_curves(drawn.traces) if drawn.traces else [],
@@ -119,6 +127,7 @@ def _charts(drawn: Drawn, manifest: Manifest, summary: Summary) -> dict[str, lis
         "classes": class_rates(drawn.shown),
         "links": link_loads(drawn.shown, manifest.network),
         "decisions": decisions(drawn.shown),
+        "training": loss_curves(programs, manifest.policies),
     }
     return {section: charts for section, charts in found.items() if charts}
 

@@ -15,6 +15,7 @@ from echelon.cli.main import app
 from echelonflow.scheduling import policies
 from results.folder import analyse
 from tests.unit.synthetic_run import paper_job, paper_network, synthetic_run, write_experiment
+from tests.unit.synthetic_training import trained_run
 
 HOSTILE = "</script><b>mine</b>.py"
 LONG = "a-folder-with-quite-a-long-name"
@@ -146,6 +147,7 @@ def test_decisions_are_listed_with_their_reasons_and_can_be_searched(measured, o
     rows = details.locator("tr")
     decisions = [json.loads(line) for line in (measured / "decisions.jsonl").read_text().splitlines()]
     mine = [one for one in decisions if (one["policy"], one["repeat"]) == ("fair", 0)]
+    rows.nth(len(mine)).wait_for()  # the browser tells the page that it was opened when it has time
     assert rows.count() == 1 + len(mine)
     assert rows.nth(1).locator("td").last.inner_text() == mine[0]["trigger"]
     details.locator("input").fill("no such flow")
@@ -232,3 +234,13 @@ def test_nothing_is_cut_off_in_print(measured, opened, tmp_path):
     assert heads
     for head in heads:
         assert all(re.sub(r"\W+", "", word) in words for word in head.split()), head
+
+
+def test_losses_of_training_programs_are_drawn_and_counted(opened, tmp_path):
+    root = trained_run(tmp_path)
+    analyse(root)
+    page = opened(root / "report.html")
+    _, cells = table_of(page, "training")
+    assert cells[:2] == ["pipeline", "400"]
+    assert cells[4:7] == ["3", "1 of 2", "4 of 6"]
+    assert page.locator("#training-0 svg path").count() >= 3  # the lesson, and a curve for each policy

@@ -362,7 +362,22 @@
 
   // --- the page ------------------------------------------------------------------------------------------------------
 
-  const KIND_OF = {gantt, times, budget, spent, cdf, classes, links, decisions};
+  // Values by steps; lines of equal values lie on each other, the later ones above.
+  const curve = (c, t) => ({height: 330, renderer: "svg", option: {
+    ...base(t),
+    legend: legend(t, {top: 0, left: 0}),
+    grid: {left: 62, right: 24, top: 32, bottom: 44},
+    tooltip: {...base(t).tooltip, trigger: "axis", formatter: (all) => lines(`${c.of}, ${c.x} ${all[0].value[0]}`,
+      ...all.map((p) => `${p.seriesName}: ${number(p.value[1], 6)}`))},
+    xAxis: axis(t, {type: "value", scale: true, minInterval: 1, ...below(`${c.of}: ${c.x}`)}),
+    yAxis: axis(t, {type: "value", scale: true, name: c.y, nameLocation: "middle", nameGap: 44}),
+    series: c.series.map((s) => ({
+      name: s.name, type: "line", symbolSize: 5, showSymbol: s.x.length < 60, data: s.x.map((x, i) => [x, s.y[i]]),
+      lineStyle: {color: s.colour, type: LINES[s.line], width: 2}, itemStyle: {color: s.colour},
+    })),
+  }});
+
+  const KIND_OF = {gantt, times, budget, spent, cdf, curve, classes, links, decisions};
   window.echelonReport = {charts, kinds: KIND_OF, base, axis, below, legend, look, lines, number, seconds, heat, drawn, draw, redraw: [],
                           resized: (id) => scalable(drawn.get(id), document.getElementById(id))};
 

@@ -1,0 +1,153 @@
+"""Finds out why policies do on large clusters what docs/scale.md says: `python -m echelon.documents.scale_why [GPUS ...]`.
+
+The clusters of `experiments/scale/` are simulated again at the highest load, with their first placements, under the policies that tell most.
+What each job's iterations were spent on is kept in docs/scale/, and `python -m echelon.documents.scale_page` shows it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from echelon.documents import scale_files
+from echelon.documents.scale_files import LOADS
+from echelon.experiment import yaml_file
+from echelon.experiment.schema import Experiment
+from echelon.places import DOCS
+from echelon.running.simulated import blamed
+from echelon.sweeps.building import built
+from echelonflow.codec import Log
+from echelonflow.errors import InputError
+from echelonflow.files import write_whole
+from echelonflow.records.blame import Cause
+from echelonflow.tables import markdown_table
+
+KEPT = "blame.jsonl"
+FOLDER = DOCS / "scale"
+MOST_PLACEMENTS = 3
+NO_SEED = 0
+"""Nothing else in these clusters is drawn when they are simulated."""
+BASIS = "fair"
+POLICIES = (BASIS, "echelonflow(order=due,within=strict)", "clock")
+CAUSES: tuple[Cause, ...] = ("computation", "communication", "own flows", "other job")
+"""All that there are in a simulation without job schedulers, whose decisions take no time."""
+
+
+class BlamedJob(msgspec.Struct, frozen=True):
+    """What the mean iteration of one job of a cluster was spent on."""
+
+    gpus: int
+    load: float
+    placement: str
+    policy: str
+    job: str
+    paradigm: str
+    spent_s: dict[Cause, float]
+    """Seconds by cause; empty where no iteration counts."""
+    waited_for: int
+    """How many other jobs it waited for."""
+
+
+LOG: Log[BlamedJob] = Log("echelon-scale-blame", 1, BlamedJob)
+
+
+def found_in(gpus: int, folder: Path = scale_files.FOLDER) -> Iterator[BlamedJob]:
+    """Of the cluster of so many GPUs, its first placements and `POLICIES`; InputError where there is no such cluster."""
+    sizes = {size.gpus: size for size in scale_files.SIZES}
+    if gpus not in sizes:
+        raise InputError(f"there is no cluster of {gpus} GPUs; there are {', '.join(map(str, sizes))}")
+    path = folder / f"{scale_files.name_of(sizes[gpus])}.yaml"
+    data: dict[str, Any] = dict(yaml_file.read(path).data)
+    over = data.pop("sweep")["over"]
+    placements = over.get("placement", [data["placement"]])[:MOST_PLACEMENTS]
+    paradigms = {job["name"]: job["paradigm"] for job in data["jobs"]}
+    for placement in placements:
+        point = {"network.rate": over["network.rate"][-1], "placement": placement}
+        experiment = built(data, path, point, NO_SEED, POLICIES)
+        for policy in POLICIES:
+            yield from _blamed(experiment, policy, gpus, placement, paradigms)
+
+
+def _blamed(
+    experiment: Experiment, policy: str, gpus: int, placement: str, paradigms: dict[str, str]
+) -> Iterator[BlamedJob]:
+    record = blamed(experiment, policy)
+    for job in experiment.jobs:
+        spent_s: dict[Cause, float] = defaultdict(float)
+        mine = [row for row in record.blame if row.job == job.name]
+        for row in mine:
+            spent_s[row.cause] += row.blamed_s
+        yield BlamedJob(
+            gpus=gpus,
+            load=LOADS[-1],
+            placement=placement,
+            policy=policy,
+            job=job.name,
+            paradigm=paradigms[job.name],
+            spent_s={cause: round(value_s, 9) for cause, value_s in spent_s.items()},
+            waited_for=len({row.other for row in mine if row.other}),
+        )
+
+
+def table(found: Sequence[BlamedJob]) -> str:
+    """By kind of job and policy: the mean iteration by cause, over the whole of it under `BASIS`; means over jobs."""
+    basis_s = {_key(one): sum(one.spent_s.values()) for one in found if one.policy == BASIS and one.spent_s}
+    rows = []
+    for paradigm in sorted({one.paradigm for one in found}):
+        for policy in POLICIES:
+            mine = [one for one in found if (one.paradigm, one.policy) == (paradigm, policy)]
+            shown = [one for one in mine if one.spent_s and _key(one) in basis_s]
+            starved = sum(not one.spent_s for one in mine)
+            if not shown:
+                continue
+            parts = [
+                statistics.fmean(one.spent_s.get(cause, 0.0) / basis_s[_key(one)] for one in shown) for cause in CAUSES
+            ]
+            waited_for = statistics.fmean(one.waited_for for one in shown)
+            rows.append(
+                [
+                    paradigm,
+                    f"`{policy}`",
+                    f"{len(shown)}" + (f" (and {starved} starved)" if starved else ""),
+                    *(f"{part:.2f}" for part in parts),
+                    f"{sum(parts):.2f}",
+                    f"{waited_for:.1f}",
+                ]
+            )
+    head = ["paradigm", "policy", "jobs", *CAUSES, "iteration", "jobs waited for"]
+    return markdown_table(head, rows, align="lllr")
+
+
+def _key(one: BlamedJob) -> tuple[int, str, str]:
+    return one.gpus, one.placement, one.job
+
+
+def kept(folder: Path = FOLDER) -> list[BlamedJob]:
+    """What was found before."""
+    path = folder / KEPT
+    return list(LOG.read(path)) if path.is_file() else []
+
+
+def main(sizes: Iterable[int], folder: Path = FOLDER) -> None:
+    """Find it out for clusters of these `sizes`; what is kept of others stays."""
+    wanted = set(sizes)
+    found = [one for one in kept(folder) if one.gpus not in wanted]
+    for gpus in sorted(wanted):
+        for one in found_in(gpus):
+            found.append(one)
+            print(f"{gpus} GPUs, {one.placement}, {one.policy}: {one.job}", file=sys.stderr)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / KEPT, LOG.header + b"".join(map(LOG.line, sorted(found, key=lambda one: one.gpus))))
+
+
+if __name__ == "__main__":
+    try:
+        main([int(name) for name in sys.argv[1:]] or [scale_files.SIZES[0].gpus])
+    except (InputError, ValueError) as error:
+        sys.exit(str(error))

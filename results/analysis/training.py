@@ -1,0 +1,146 @@
+"""What training programs printed and found in their runs: losses, computation beyond its profile, and what was not declared."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from echelonflow.errors import InputError
+from echelonflow.records.folder import RunFiles, RunFolder
+from echelonflow.records.live_part import LiveOutcome, read_live_outcome
+from echelonflow.records.outcome import read_outcome
+
+Losses = Mapping[int, str]
+"""By step the loss, as it was printed."""
+
+_LOSS = re.compile(r"\bstep\b[\s:=]*(\d+)\b.*?\bloss\b[\s:=]*([-+]?\d[-+.\de]*)", re.IGNORECASE)
+"""Such as "step 3 loss 2.31" or "Step: 3, lr 0.1, loss = 2.31"."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A job that is a training program, over all runs of a folder."""
+
+    job: str
+    computed: int
+    """Computations that ended, of all ranks and runs."""
+    overran: int
+    """Of these, how many took longer than their profile by over a hundredth."""
+    scheduled_bytes: int
+    other_bytes: int
+    """What did not go by declared flows, in iterations that count."""
+    first_other: str | None
+    """The first operation that went otherwise."""
+    lesson: Losses
+    """Of the run from which the program was learned; empty where it printed none, or where that run is not at hand."""
+    runs: Mapping[tuple[str, int], Losses]
+    """By policy and repeat."""
+
+    @property
+    def overran_share(self) -> float:
+        return self.overran / max(self.computed, 1)
+
+    @property
+    def other_share(self) -> float:
+        return self.other_bytes / max(self.scheduled_bytes + self.other_bytes, 1)
+
+    @property
+    def whole(self) -> int:
+        """How many runs made all steps of the lesson."""
+        return sum(losses.keys() == self.lesson.keys() for losses in self.runs.values())
+
+    @property
+    def equal(self) -> int:
+        """How many losses are those of the lesson, in all digits that were printed."""
+        return sum(loss == self.lesson.get(step) for losses in self.runs.values() for step, loss in losses.items())
+
+    @property
+    def farthest(self) -> float:
+        """The largest relative distance of a loss from that of the lesson."""
+        pairs = [
+            (float(loss), float(self.lesson[step]))
+            for losses in self.runs.values()
+            for step, loss in losses.items()
+            if step in self.lesson
+        ]
+        return max((abs(mine - lessons) / max(abs(lessons), 1e-12) for mine, lessons in pairs), default=0.0)
+
+
+def trained(folder: RunFolder) -> list[Trained]:
+    """The training programs of a run folder, in the order of their names; none in one of replays."""
+    found: dict[str, list[LiveOutcome]] = defaultdict(list)
+    runs: dict[str, dict[tuple[str, int], Losses]] = defaultdict(dict)
+    for run in folder.runs():
+        outcomes = list(_outcomes(run))
+        if not outcomes:
+            continue
+        try:
+            ended = read_outcome(run.outcome)
+        except InputError:
+            continue  # the verdict says so
+        for outcome in outcomes:
+            found[outcome.job].append(outcome)
+        for job in {outcome.job for outcome in outcomes}:
+            runs[job][ended.policy, ended.repeat] = losses_in((run.root / "live").glob(f"{job}-rank*.txt"))
+    lessons = {job: losses_in(folder.lesson.learned(job).glob("rank*.txt")) for job in found}
+    return [_trained(job, found[job], lessons[job], runs[job]) for job in sorted(found)]
+
+
+def _trained(job: str, each: list[LiveOutcome], lesson: Losses, runs: Mapping[tuple[str, int], Losses]) -> Trained:
+    return Trained(
+        job=job,
+        computed=sum(one.computed for one in each),
+        overran=sum(one.overran for one in each),
+        scheduled_bytes=sum(one.scheduled_bytes for one in each),
+        other_bytes=sum(one.other_bytes for one in each),
+        first_other=next((one.first_other for one in each if one.first_other is not None), None),
+        lesson=lesson,
+        runs=runs,
+    )
+
+
+def _outcomes(run: RunFiles) -> Iterator[LiveOutcome]:
+    for path in sorted((run.root / "live").glob("*.json")):
+        if path.name.startswith("part-"):
+            continue
+        try:
+            yield read_live_outcome(path)
+        except InputError:
+            continue  # of a run that was cut short, which says so itself
+
+
+def losses_in(paths: Iterable[Path]) -> dict[int, str]:
+    """The losses that the ranks of a program printed into files; of several ranks that print a step's, the first one's."""
+    found: dict[int, str] = {}
+    for path in sorted(paths):
+        for step, loss in _LOSS.findall(path.read_text(encoding="utf-8", errors="replace")):
+            found.setdefault(int(step), loss)
+    return dict(sorted((step, loss) for step, loss in found.items() if _is_number(loss)))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def training_lines(programs: Iterable[Trained]) -> Iterator[str]:
+    """What is to be known of each program, in words."""
+    for one in programs:
+        yield f"{one.job}: {one.overran:,} of {one.computed:,} computations took longer than their profile by over 1 %"
+        if one.other_bytes:
+            yield (
+                f"{one.job}: {one.other_share:.1%} of all bytes were not declared, as the program did otherwise than in the "
+                f"lesson (first: {one.first_other})"
+            )
+        if one.lesson:
+            yield (
+                f"{one.job}: {one.whole} of {len(one.runs)} runs made all {len(one.lesson)} steps; "
+                f"{one.equal} of {len(one.lesson) * len(one.runs)} losses are those of the lesson in all digits, "
+                f"and the farthest is {one.farthest:.1e} off"
+            )
