@@ -169,7 +169,8 @@ def page(cells: Sequence[ScaleCell], why: Sequence[BlamedJob] = ()) -> str:
     """The page of these cells, and of what iterations were spent on, where that was found out."""
     sizes = sorted({cell.gpus for cell in cells})
     most = max(LOADS)
-    parts = [_HEAD, _COMMANDS, filled(_extent(cells)), "## Finding", "\n".join(f"- {line}" for line in finding(cells))]
+    lines = [*finding(cells), *filter(None, [scale_why.sentence(why, DEFAULT)])]
+    parts = [_HEAD, _COMMANDS, filled(_extent(cells)), "## Finding", "\n".join(f"- {line}" for line in lines)]
     parts += [f"![Iteration time over that under fair sharing, by size and load]({NAME}.png)"]
     parts += ["## Iteration time", filled(_RATIOS)]
     for load in LOADS:

@@ -20,7 +20,7 @@ from echelon.documents.scale_files import LOADS
 from echelon.experiment import yaml_file
 from echelon.experiment.schema import Experiment
 from echelon.places import DOCS
-from echelon.running.simulated import blamed
+from echelon.running.simulated import blamed, rates_to_note
 from echelon.sweeps.building import built
 from echelonflow.codec import Log
 from echelonflow.errors import InputError
@@ -77,6 +77,8 @@ def found_in(gpus: int, folder: Path = scale_files.FOLDER) -> Iterator[BlamedJob
 def _blamed(
     experiment: Experiment, policy: str, gpus: int, placement: str, paradigms: dict[str, str]
 ) -> Iterator[BlamedJob]:
+    if rates_to_note(experiment.jobs) is None:
+        raise InputError(f"the cluster of {gpus} GPUs has too many steps for it to be found out what they waited for")
     record = blamed(experiment, policy)
     for job in experiment.jobs:
         spent_s: dict[Cause, float] = defaultdict(float)
@@ -97,31 +99,56 @@ def _blamed(
 
 def table(found: Sequence[BlamedJob]) -> str:
     """By kind of job and policy: the mean iteration by cause, over the whole of it under `BASIS`; means over jobs."""
-    basis_s = {_key(one): sum(one.spent_s.values()) for one in found if one.policy == BASIS and one.spent_s}
     rows = []
     for paradigm in sorted({one.paradigm for one in found}):
         for policy in POLICIES:
             mine = [one for one in found if (one.paradigm, one.policy) == (paradigm, policy)]
-            shown = [one for one in mine if one.spent_s and _key(one) in basis_s]
-            starved = sum(not one.spent_s for one in mine)
-            if not shown:
+            parts = _parts(found, paradigm, policy)
+            if not parts:
                 continue
-            parts = [
-                statistics.fmean(one.spent_s.get(cause, 0.0) / basis_s[_key(one)] for one in shown) for cause in CAUSES
-            ]
-            waited_for = statistics.fmean(one.waited_for for one in shown)
+            ended = [one.waited_for for one in mine if one.spent_s]
+            starved = len(mine) - len(ended)
             rows.append(
                 [
                     paradigm,
                     f"`{policy}`",
-                    f"{len(shown)}" + (f" (and {starved} starved)" if starved else ""),
-                    *(f"{part:.2f}" for part in parts),
-                    f"{sum(parts):.2f}",
-                    f"{waited_for:.1f}",
+                    f"{len(ended)}" + (f" (and {starved} starved)" if starved else ""),
+                    *(f"{part:.2f}" for part in parts.values()),
+                    f"{sum(parts.values()):.2f}",
+                    f"{statistics.fmean(ended):.1f}",
                 ]
             )
     head = ["paradigm", "policy", "jobs", *CAUSES, "iteration", "jobs waited for"]
     return markdown_table(head, rows, align="lllr")
+
+
+def sentence(found: Sequence[BlamedJob], policy: str) -> str | None:
+    """Of the kind of jobs that loses most under `policy`, what its iterations wait for; None where none loses."""
+    whole = {paradigm: sum(_parts(found, paradigm, policy).values()) for paradigm in {one.paradigm for one in found}}
+    worst = max(whole, key=whole.__getitem__, default=None)
+    if worst is None or whole[worst] <= 1.0:
+        return None
+    mine, before = _parts(found, worst, policy), _parts(found, worst, BASIS)
+    return (
+        f"Why `{policy}` serves {worst} jobs worst: in parts of their iteration under fair sharing, their own transfers take "
+        f"{mine['communication']:.2f} and computation {mine['computation']:.2f}. Waiting for other jobs takes {mine['other job']:.2f}, "
+        f"which is {before['other job']:.2f} under fair sharing."
+    )
+
+
+def _parts(found: Sequence[BlamedJob], paradigm: str, policy: str) -> dict[Cause, float]:
+    """By cause, means over the jobs of a kind that are starved neither under `policy` nor under `BASIS`; empty where there are none."""
+    basis_s = {_key(one): sum(one.spent_s.values()) for one in found if one.policy == BASIS and one.spent_s}
+    mine = [
+        one
+        for one in found
+        if (one.paradigm, one.policy) == (paradigm, policy) and one.spent_s and _key(one) in basis_s
+    ]
+    if not mine:
+        return {}
+    return {
+        cause: statistics.fmean(one.spent_s.get(cause, 0.0) / basis_s[_key(one)] for one in mine) for cause in CAUSES
+    }
 
 
 def _key(one: BlamedJob) -> tuple[int, str, str]:

@@ -114,7 +114,6 @@ class RunFolder:
 
     root: Path
 
-    @property
     def lesson(self) -> RunFolder:
         """The folder beside this one in which training programs ran first, and were learned."""
         return RunFolder(self.root.parent / LESSON)

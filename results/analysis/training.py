@@ -85,7 +85,7 @@ def trained(folder: RunFolder) -> list[Trained]:
             found[outcome.job].append(outcome)
         for job in {outcome.job for outcome in outcomes}:
             runs[job][ended.policy, ended.repeat] = losses_in((run.root / "live").glob(f"{job}-rank*.txt"))
-    lessons = {job: losses_in(folder.lesson.learned(job).glob("rank*.txt")) for job in found}
+    lessons = {job: losses_in(folder.lesson().learned(job).glob("rank*.txt")) for job in found}
     return [_trained(job, found[job], lessons[job], runs[job]) for job in sorted(found)]
 
 

@@ -64,6 +64,32 @@ def test_the_table_is_over_fair_sharing_and_counts_who_starves():
     assert cells["`clock`"] == ["1 (and 1 starved)", "0.50", "0.25", "0.12", "0.00", "0.88", "2.0"]
 
 
+def test_who_loses_most_is_told_with_what_it_waits_for():
+    def one(policy, paradigm, spent_s):
+        return BlamedJob(
+            gpus=64,
+            load=0.9,
+            placement="p",
+            policy=policy,
+            job=paradigm,
+            paradigm=paradigm,
+            spent_s=spent_s,
+            waited_for=2,
+        )
+
+    found = [
+        one("fair", "fsdp", {"computation": 1.0, "other job": 1.0}),
+        one("fair", "zero", {"computation": 1.0, "communication": 0.5, "other job": 0.5}),
+        one("clock", "fsdp", {"computation": 1.0}),
+        one("clock", "zero", {"computation": 1.0, "communication": 0.5, "other job": 4.5}),
+    ]
+    words = scale_why.sentence(found, "clock")
+    assert "serves zero jobs worst" in words
+    assert "own transfers take 0.25 and computation 0.50. Waiting for other jobs takes 2.25, which is 0.25" in words
+    assert scale_why.sentence(found[:3], "clock") is None
+    assert scale_why.sentence([], "clock") is None
+
+
 def test_what_was_found_of_other_clusters_stays(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(scale_why, "found_in", scale_why_of)
     kept = tmp_path / "kept"
