@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -154,17 +154,7 @@ def check(data: dict[str, Any], path: Path, line_of: LineOf = no_line, known: Se
     if ("network",) not in at_fault:
         network = collect(faults, "network", lambda: build_network(spec.network, path.parent))
     made = _jobs(spec, at_fault, path.parent, network, faults)
-    left_out = {place for key, *rest in at_fault if key == "policies" for place in rest if isinstance(place, int)}
-    enforcers = enforcers_of(spec.policies, left_out, faults)
-    if spec.against is not None and spec.against not in spec.policies:
-        faults.append(f"against: {spec.against!r} is none of the policies{unknown(spec.against, spec.policies)}")
-    limits = _limits(spec.emulation, faults)
-    unit_s = collect(faults, "time_unit", lambda: _time_unit_s(spec.time_unit, spec.stretch))
-    if spec.emulation.enforcer != "auto":
-        collect(faults, "emulation.enforcer", lambda: load_enforcer(spec.emulation.enforcer))
-    collect(faults, "emulation.congestion_control", lambda: congestion_control(spec.emulation.congestion_control))
-    collect(faults, "emulation.progress_interval", lambda: _progress_interval_s(spec.emulation.progress_interval))
-    realism = collect(faults, "fluid", spec.fluid.realism)
+    enforcers, limits, unit_s, realism = _beside_jobs(spec, at_fault, faults)
     planned = _planned_faults(spec, network, made.jobs, faults)
     faults += unweighable([spec.emulation.enforcer, *enforcers.values()], planned)
     counting = _counting(spec, made, faults)
@@ -179,6 +169,43 @@ def check(data: dict[str, Any], path: Path, line_of: LineOf = no_line, known: Se
         trace=made.traces[0] if made.traces else None, realism=realism, faults=planned, stretch=spec.stretch, against=spec.against,
         enforcers=enforcers, counting=counting, sweep=asked, queue=queue,
     )  # fmt: skip
+
+
+def check_beside_jobs(data: dict[str, Any], path: Path, line_of: LineOf = no_line) -> None:
+    """Raise InputError where `data` is wrong in what needs no jobs: policies, limits, and how they are enforced and simulated.
+
+    For experiments whose jobs are learned first, which takes a while.
+    """
+    found = structure(data)
+    faults = list(found.faults)
+    if found.spec is not None:
+        _beside_jobs(found.spec, found.at_fault, faults)
+    if faults:
+        raise refusal(path, faults, line_of)
+
+
+class _BesideJobs(NamedTuple):
+    """What an experiment says of policies and of both backends; None where that is at fault."""
+
+    enforcers: dict[str, str]
+    limits: Limits | None
+    unit_s: float | None
+    realism: Realism | None
+
+
+def _beside_jobs(spec: ExperimentSpec, at_fault: Collection[Place], faults: list[str]) -> _BesideJobs:
+    left_out = {place for key, *rest in at_fault if key == "policies" for place in rest if isinstance(place, int)}
+    enforcers = enforcers_of(spec.policies, left_out, faults)
+    if spec.against is not None and spec.against not in spec.policies:
+        faults.append(f"against: {spec.against!r} is none of the policies{unknown(spec.against, spec.policies)}")
+    limits = _limits(spec.emulation, faults)
+    unit_s = collect(faults, "time_unit", lambda: _time_unit_s(spec.time_unit, spec.stretch))
+    if spec.emulation.enforcer != "auto":
+        collect(faults, "emulation.enforcer", lambda: load_enforcer(spec.emulation.enforcer))
+    collect(faults, "emulation.congestion_control", lambda: congestion_control(spec.emulation.congestion_control))
+    collect(faults, "emulation.progress_interval", lambda: _progress_interval_s(spec.emulation.progress_interval))
+    realism = collect(faults, "fluid", spec.fluid.realism)
+    return _BesideJobs(enforcers, limits, unit_s, realism)
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,6 @@ from echelonflow.records.live_part import PART_VARIABLE, LivePart, write_part
 from echelonflow.records.tokens_file import with_token
 from testbed.processes import end_within
 
-READY_LIMIT_S = 300.0
-"""For all programs to have loaded torch and warmed up: two cores may do that for a dozen of them."""
 END_LIMIT_S = 60.0
 """For programs to end that have had all their iterations: they may still write what they have learned."""
 LESSON_LIMIT_S = 1800.0

@@ -54,6 +54,7 @@ def learn(path: Path, override: Mapping[str, Any], root: Path, report: Report) -
         raise refusal(path, file.faults, file.line_of)
     data = {**file.data, **override}
     network, programs = programs_of(data, path, file.line_of)
+    schema.check_beside_jobs(data, path, file.line_of)
     _require_torch()
     preflight.require()
     if root.exists() and any(root.iterdir()):

@@ -21,6 +21,7 @@ from echelonflow.files import refusal
 from echelonflow.records.agent_log import last_iteration
 from echelonflow.records.assignment import AssignedRun
 from echelonflow.records.folder import RunFiles
+from echelonflow.records.live_part import READY_LIMIT_S as LIVE_READY_LIMIT_S
 from echelonflow.records.outcome import INTERRUPTED, Classes, ClockReading, RunOutcome, write_outcome
 from echelonflow.records.plan import write_plan
 from echelonflow.records.tokens_file import with_token
@@ -200,7 +201,7 @@ class OneRun:
         # A user's policy takes a moment to load, and agents that came before that would be refused.
         line.wait_for("begun", BEGIN_LIMIT_S, self.check)
         self._start_agents(hosts)
-        ready_limit_s = live_programs.READY_LIMIT_S if self.parts.assignment.programs else READY_LIMIT_S
+        ready_limit_s = LIVE_READY_LIMIT_S if self.parts.assignment.programs else READY_LIMIT_S
         ready = line.wait_for("ready", ready_limit_s, self.check)
         zero_s = self.outcome.zero_monotonic_s = float(ready.detail)
         if self.parts.assignment.programs:  # which have warmed up, with packets that do not count

@@ -12,6 +12,10 @@ PART_VARIABLE = "ECHELON_LIVE_PART"
 """Names the file to the process."""
 
 
+READY_LIMIT_S = 300.0
+"""For all programs of a run to have loaded torch and warmed up: two cores may do that for a dozen of them."""
+
+
 class LivePart(msgspec.Struct, frozen=True, kw_only=True):
     """The process of rank `rank` of job `job` on `host`. Without a plan it only observes, and writes that to `observed`.
 

@@ -7,6 +7,7 @@ import pytest
 
 from echelon.experiment import schema
 from echelon.experiment.programs import learned_data, programs_of
+from echelon.running import living
 from echelonflow.errors import InputError
 from traffic.workloads import formats
 from traffic.workloads.formats import live
@@ -68,6 +69,24 @@ def test_what_is_wrong_with_the_file_is_said_before_anything_runs(path, changes,
     with pytest.raises(InputError, match=re.escape(words)) as error:
         programs_of({**REST, "network": NETWORK, "jobs": [job()], **changes}, path)
     assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"policies": ["fair", "echelonflw"]}, "policies.1: .*echelonflw.*echelonflow"),
+        ({"policies": ["clock(until=never)"]}, "policies.0: "),
+        ({"against": "coflow"}, "against: 'coflow' is none of the policies"),
+        ({"time_unit": "5 MB"}, "time_unit: "),
+        ({"emulation": {"limits": {"max_link_eror": 1}}}, "max_link_eror"),
+        ({"emulation": {"enforcer": "prioriti"}}, "emulation.enforcer: "),
+    ],
+)
+def test_what_is_wrong_beside_the_programs_is_said_before_they_are_learned(path, tmp_path, changes, words):
+    path.write_text(json.dumps({**REST, "network": NETWORK, "jobs": [job()], **changes}))
+    with pytest.raises(InputError, match=words):
+        living.learn(path, {}, tmp_path / "out", print)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_program_is_not_run_by_run(path):

@@ -19,6 +19,7 @@ from echelonflow.model.dag import Compute, Job
 from echelonflow.model.faults import Slowdowns
 from echelonflow.model.slots import HeldIterations, Slots
 from echelonflow.records.agent_log import AgentLog, Line
+from echelonflow.records.live_part import READY_LIMIT_S
 from echelonflow.records.observed import flow_of
 from echelonflow.records.plan import Plan
 from traffic.agent.agent import Agent
@@ -33,8 +34,8 @@ from traffic.live.priority import go_first
 from traffic.live.running import OnDone, Running
 from traffic.live.streams import Inlet
 
-BEGIN_LIMIT_S = 120.0
-"""For all agents of a run to be ready: other programs may still be warming up."""
+BEGIN_LIMIT_S = READY_LIMIT_S + 30.0
+"""For a run to begin whose other programs may still be warming up. The runner waits less, and says whom it waited for."""
 _EARLY = memoryview(bytearray(1 << 16))
 """Where what nobody has asked for yet is read to, before it is kept."""
 END_LIMIT_S = 60.0
