@@ -18,6 +18,9 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from traffic.live.exchange import Exchange, Key
 
+MOST_EVENTS = 100_000
+"""Of one iteration, the first ones. A program whose optimizer makes no step has an iteration that does not end."""
+
 
 class Part(NamedTuple):
     """One exchange of an operation: by rank, how much is sent and received, and which ranks' bytes must have come before some are sent."""
@@ -79,6 +82,11 @@ class Iteration:
     events: list[Called | Waited] = field(default_factory=list)
     end_s: float = 0.0
 
+    def note(self, event: Called | Waited) -> None:
+        """Add an event, if there are not too many."""
+        if len(self.events) < MOST_EVENTS:
+            self.events.append(event)
+
 
 class Observer:
     """Notes what this process does. `on_iteration` is called at each end of an iteration, in the program's own thread.
@@ -113,7 +121,7 @@ class Observer:
         self.pace(len(self.current.events))
         operation.called_s = time.monotonic()
         with self._lock:
-            self.current.events.append(Called(operation, operation.called_s))
+            self.current.note(Called(operation, operation.called_s))
 
     def ended(self, operation: Operation) -> None:
         """An operation is over."""
@@ -142,7 +150,7 @@ class Observer:
                 if operation in self._unseen:
                     self._unseen.remove(operation)
                 until_s = time.monotonic()
-                self.current.events.append(Waited((operation,), begin_s, until_s))
+                self.current.note(Waited((operation,), begin_s, until_s))
             self.resumed(until_s)
 
     def _backward_computed(self) -> None:
@@ -163,7 +171,7 @@ class Observer:
         self._unseen = [each for each in self._unseen if each.ended_s is None]
         if ended:
             until_s = max(since_s, *(at_s for _, at_s in ended))
-            self.current.events.append(Waited(tuple(each for each, _ in ended), since_s, until_s))
+            self.current.note(Waited(tuple(each for each, _ in ended), since_s, until_s))
             self.resumed(until_s)
 
     def _stepped(self, optimizer: object, *_: Any) -> None:

@@ -22,7 +22,7 @@ from traffic.live.running import OnDone
 OBSERVE_VARIABLE = "ECHELON_OBSERVE"
 """A file into which what this process was seen to do is written when it ends."""
 MOST_ITERATIONS = 1000
-"""So many are kept, the first ones."""
+"""So many are kept, the first ones, where they are asked for."""
 
 
 class Process:
@@ -73,7 +73,7 @@ class Process:
             self.engine.submit(part.key, exchange, on_done)
 
     def _iterated(self, iteration: Iteration) -> None:
-        if len(self._iterations) < MOST_ITERATIONS:
+        if self._observed_path and len(self._iterations) < MOST_ITERATIONS:
             self._iterations.append(iteration)
         if self._performance is not None:
             self._performance.iterated()
