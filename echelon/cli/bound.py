@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from echelon.cli.options import Schedulers
+from echelon.cli.standard_error import StandardError
 from echelonflow.errors import EXIT_VALID, InputError
 
 
@@ -55,7 +55,7 @@ def bound(
         raise InputError(f"{file}: is a trace of Coflows; bounds are for jobs, which have iterations")
     if experiment.queue is not None:
         raise InputError(f"{file}: its jobs wait for GPUs; bounds are for jobs whose hosts and starts are known before")
-    console = Console(stderr=True)
+    console = StandardError()
     with console.status(experiment.name) as status:
 
         def say(words: str) -> None:
@@ -100,7 +100,7 @@ def study(
     """
     from echelon.study import all_sections, document, store
 
-    console = Console(stderr=True)
+    console = StandardError()
 
     def say(words: str) -> None:
         console.print(words, style="dim", highlight=False, markup=False)

@@ -11,6 +11,7 @@ from rich.console import Console
 from echelon.cli import interrupts
 from echelon.cli.options import Policies
 from echelon.cli.saying import say
+from echelon.cli.standard_error import StandardError
 from echelon.running import ownership, place
 from echelonflow.errors import EXIT_VALID
 
@@ -58,7 +59,7 @@ def live(
         place.reserved(out, file.stem) as root,
         ownership.to_caller(root),
     ):
-        console = Console(stderr=True)
+        console = StandardError()
         lesson = living.learn(file, override, root, lambda report: _told(console, report))
         codes = []
         with Display(lesson.experiment, console, verbose=verbose) as display:

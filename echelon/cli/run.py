@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 
 from echelon.cli import interrupts, live_view
 from echelon.cli.options import DrawnPictures, Policies, Schedulers, Settings
 from echelon.cli.saying import say
+from echelon.cli.standard_error import StandardError
 from echelon.running import ownership, place
 from echelonflow.errors import (
     EXIT_BAD_INPUT,
@@ -239,7 +239,7 @@ def _run(
             place.reserved(out, experiment.name) as root,
             ownership.to_caller(root),
         ):
-            with Display(experiment, Console(stderr=True), verbose=verbose) as display:
+            with Display(experiment, StandardError(), verbose=verbose) as display:
                 run = functools.partial(runner.run, experiment, root, backend, watched=view is not None, **effort_of_it)
                 code, summary = live_view.carried_out(view, experiment, root, display, run)
             _show(root, code, summary, verbose=verbose, as_json=as_json)
@@ -259,7 +259,7 @@ def _resume(
 
     begun = resuming.begun(root, given[0] if given else None)
     effort_of_it = effort.of(begun.experiment, begun.manifest.backend)
-    with ownership.to_caller(root), Display(begun.experiment, Console(stderr=True), verbose=verbose) as display:
+    with ownership.to_caller(root), Display(begun.experiment, StandardError(), verbose=verbose) as display:
         run = functools.partial(runner.resume, begun, watched=view is not None, **effort_of_it)
         code, summary = live_view.carried_out(view, begun.experiment, root, display, run)
     _show(root, code, summary, verbose=verbose, as_json=as_json)

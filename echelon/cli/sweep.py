@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 
 from echelon.cli import interrupts
 from echelon.cli.options import Policies, Schedulers, Settings
 from echelon.cli.saying import say
+from echelon.cli.standard_error import StandardError
 from echelon.running import ownership, place
 from echelonflow.errors import EXIT_INTERRUPTED, InputError, RunError, StorageError
 
@@ -172,7 +172,7 @@ def _carry_out(found: Sweep, root: Path, workers: int, cluster: str | None, *, a
     from echelon.sweeps import carrying
 
     carrying.open_folder(root)
-    display = SweepDisplay(found.name, Console(stderr=True))
+    display = SweepDisplay(found.name, StandardError())
     interrupted = False
     with _maker(found, workers, cluster, display.report) as makes, place.opened(root, again=True):
         state = carrying.begin(found, root)

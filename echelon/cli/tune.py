@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 
 from echelon.cli import interrupts
 from echelon.cli.options import Schedulers
 from echelon.cli.saying import say
+from echelon.cli.standard_error import StandardError
 from echelon.running import ownership, place
 from echelonflow.errors import EXIT_INTERRUPTED, EXIT_VALID, InputError
 from echelonflow.printable import printable
@@ -170,7 +170,7 @@ def _shown(asked: Asked) -> Iterator[tuple[Any, Any]]:
     """What to call with what is tried and with what came of it, and with how emulated runs go on."""
     from echelonflow.records.progress import RunFailed, Running, Warned
 
-    console = Console(stderr=True)
+    console = StandardError()
     name = str(asked.experiment["name"])
     best_s: float | None = None
     with console.status(printable(name)) as status:
