@@ -1,4 +1,7 @@
-"""Writes what was measured into docs/cluster.md: python -m echelon.documents.cluster_page DIR, the folder of a run of experiments/cluster.yaml."""
+"""Writes what was measured into docs/cluster.md: `python -m echelon.documents.cluster_page DIR...`.
+
+A DIR is the folder of a run of experiments/cluster.yaml on packets, or of experiments/cluster/muri.yaml in simulation.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ from results.analysis.statistics import estimate
 from results.analysis.summary import Summary, read_summary
 
 PAGE = DOCS / "cluster.md"
-MARKS = ("<!-- made by python -m echelon.documents.cluster_page -->", "<!-- end of what is made -->")
+END = "<!-- end of what is made -->"
+MARKS = ("<!-- made by python -m echelon.documents.cluster_page -->", END)
+MARKS_OF_TRACE = ("<!-- of a trace: made by python -m echelon.documents.cluster_page -->", END)
 APART = 0.08
 """Policies whose iteration times differ by more than this in fluid are to come in the same order on packets."""
 _HOW = """\
@@ -120,14 +125,49 @@ def _rows(path: Path) -> list[dict[str, str]]:
         raise InputError(f"{path}: cannot be read ({error.strerror}); `echelon report` makes it anew") from None
 
 
-def main(root: Path, page: Path = PAGE) -> None:
-    """Write what was measured into the page."""
+def traced(summary: Summary) -> str:
+    """What policies do to the jobs of a trace from arrival to end, as a table in Markdown."""
+    together = {each.policy: each for each in summary.together}
+    rows = []
+    for one in summary.completions:
+        found = together[one.policy]
+        rows.append(
+            [
+                f"`{one.policy}`",
+                f"{one.jobs:,}",
+                *(f"{each:.3f}" for each in (one.average_s, one.median_s, one.p95_s, one.p99_s, one.normalised)),
+                *("-" if each is None else f"{each.median:.3f}" for each in (found.slowdown, found.slowdown_worst)),
+                "-" if found.gpu_share is None else f"{found.gpu_share.median:.1%}",
+            ]
+        )
+    head = [
+        "policy",
+        "jobs",
+        "completion (s)",
+        "median",
+        "95th percentile",
+        "99th",
+        "over the first",
+        "slowdown",
+        "worst",
+    ]
+    return markdown_table([*head, "GPUs computing"], rows, align="lr")
+
+
+def main(roots: Sequence[Path], page: Path = PAGE) -> None:
+    """Write what the folders of runs say into the page."""
     text = page.read_text(encoding="utf-8")
-    write_whole(page, with_made(text, *MARKS, measured(root)).encode())
+    for root in roots:
+        summary = read_summary(root / "summary.json")
+        if summary.completions:
+            text = with_made(text, *MARKS_OF_TRACE, traced(summary))
+        else:
+            text = with_made(text, *MARKS, measured(root))
+    write_whole(page, text.encode())
 
 
 if __name__ == "__main__":
     try:
-        main(Path(sys.argv[1]))
-    except (InputError, IndexError) as error:
+        main([Path(name) for name in sys.argv[1:]])
+    except InputError as error:
         sys.exit(str(error))
