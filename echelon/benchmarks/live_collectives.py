@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import statistics
-import subprocess
 import tempfile
 from pathlib import Path
 
 from echelon.benchmarks import Figure, Say
+from echelon.benchmarks._live_ranks import run_ranks
 from echelonflow.child_process import module_argv
-from echelonflow.errors import InputError, RunError
+from echelonflow.errors import InputError
 
 RANKS = 4
 SIZES_MB = (1, 64)
@@ -59,30 +58,6 @@ def all_reduce_s(backend: str, size_bytes: int) -> float:
     """Median seconds of an all_reduce of so many bytes between fresh processes."""
     with tempfile.TemporaryDirectory(prefix="echelon-collectives-") as folder:
         argv = [*module_argv("traffic.live.timing"), backend, str(size_bytes)]
-        ranks = [_start(argv, rank, Path(folder)) for rank in range(RANKS)]
-        try:
-            for rank, process in enumerate(ranks):
-                if process.wait(LIMIT_S):
-                    said = (Path(folder) / f"rank{rank}.txt").read_text(encoding="utf-8").strip().rpartition("\n")[2]
-                    raise RunError(f"rank {rank} of the all_reduce by {backend} failed: {said}")
-        except subprocess.TimeoutExpired:
-            raise RunError(f"an all_reduce by {backend} did not end within {LIMIT_S:g} s") from None
-        finally:
-            for process in ranks:
-                if process.poll() is None:
-                    process.kill()
-                    process.wait()
-        lines = (Path(folder) / "rank0.txt").read_text(encoding="utf-8").splitlines()
-    times_s: list[float] = json.loads(lines[-1])
+        said = run_ranks(argv, RANKS, Path(folder), f"the all_reduce by {backend}", LIMIT_S)
+    times_s: list[float] = json.loads(said[0].splitlines()[-1])
     return statistics.median(times_s)
-
-
-def _start(argv: list[str], rank: int, folder: Path) -> subprocess.Popen[bytes]:
-    settings = {
-        "RANK": str(rank),
-        "WORLD_SIZE": str(RANKS),
-        "ECHELON_STORE": str(folder / "store"),
-        "OMP_NUM_THREADS": "1",
-    }
-    with (folder / f"rank{rank}.txt").open("wb") as output:
-        return subprocess.Popen(argv, env={**os.environ, **settings}, stdout=output, stderr=subprocess.STDOUT)
