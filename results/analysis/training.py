@@ -13,10 +13,12 @@ from echelonflow.records.folder import RunFiles, RunFolder
 from echelonflow.records.live_part import LiveOutcome, read_live_outcome
 from echelonflow.records.outcome import read_outcome
 
+_MOST_CHARACTERS = 1000
+"""Of a line that are looked at together: a program may print anything."""
 Losses = Mapping[int, str]
 """By step the loss, as it was printed."""
 
-_LOSS = re.compile(r"\bstep\b[\s:=]*(\d+)\b.*?\bloss\b[\s:=]*([-+]?\d[-+.\de]*)", re.IGNORECASE)
+_LOSS = re.compile(r"\bstep\b[\s:=]*(\d{1,12})\b.*?\bloss\b[\s:=]*([-+]?\d[-+.\de]*)", re.IGNORECASE)
 """Such as "step 3 loss 2.31" or "Step: 3, lr 0.1, loss = 2.31"."""
 
 
@@ -116,8 +118,10 @@ def losses_in(paths: Iterable[Path]) -> dict[int, str]:
     """The losses that the ranks of a program printed into files; of several ranks that print a step's, the first one's."""
     found: dict[int, str] = {}
     for path in sorted(paths):
-        for step, loss in _LOSS.findall(path.read_text(encoding="utf-8", errors="replace")):
-            found.setdefault(int(step), loss)
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in iter(lambda: file.readline(_MOST_CHARACTERS), ""):
+                for step, loss in _LOSS.findall(line):
+                    found.setdefault(int(step), loss)
     return dict(sorted((step, loss) for step, loss in found.items() if _is_number(loss)))
 
 

@@ -29,6 +29,12 @@ def test_losses_are_found_in_the_ways_in_which_programs_print_them(tmp_path, lin
     assert {step: float(loss) for step, loss in losses_in([path]).items()} == {7: 2.5}
 
 
+def test_what_a_program_prints_without_end_is_read_in_parts(tmp_path):
+    path = tmp_path / "rank0.txt"
+    path.write_text("step 1 " * 300_000 + "\nstep 4 loss 0.5\nstep " + "9" * 5000 + " loss 1\n")
+    assert losses_in([path]) == {4: "0.5"}  # all of it at once would take hours
+
+
 def test_of_several_ranks_the_first_that_prints_a_step_counts_and_what_is_no_text_harms_nothing(tmp_path):
     paths = [tmp_path / f"rank{rank}.txt" for rank in range(3)]
     paths[0].write_bytes(b"\xff\xfe nothing\n")
