@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -74,7 +73,7 @@ def losses_of_ours(argv: Sequence[str]) -> dict[int, float]:
 
 def losses_of_gloo(argv: Sequence[str]) -> dict[int, float]:
     """The same through Gloo, started by torchrun."""
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)]
+    torchrun = module_argv("torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS))
     with tempfile.TemporaryDirectory(prefix="echelon-losses-") as folder:
         said = Path(folder) / "said.txt"
         with said.open("wb") as output:
