@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from echelonflow.errors import RunError
+from echelonflow.errors import InputError, RunError
+
+
+def require_torch(benchmark: str) -> None:
+    """Raise InputError with the remedy where PyTorch is not installed, which `benchmark` needs."""
+    if importlib.util.find_spec("torch") is None:
+        raise InputError(f"{benchmark} needs PyTorch; install it by: scripts/setup.sh --live")
 
 
 def run_ranks(argv: Sequence[str], ranks: int, folder: Path, what: str, limit_s: float) -> list[str]:

@@ -6,16 +6,14 @@ all_reduce on rank 0. Shares are of turns that follow each other. Needs PyTorch:
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import statistics
 import tempfile
 from pathlib import Path
 
 from echelon.benchmarks import Figure, Say
-from echelon.benchmarks._live_ranks import run_ranks
+from echelon.benchmarks._live_ranks import require_torch, run_ranks
 from echelonflow.child_process import module_argv
-from echelonflow.errors import InputError
 
 RANKS = 4
 SIZES_MB = (1, 64)
@@ -28,8 +26,7 @@ _MB = 10**6
 
 def run(repeat: int, say: Say) -> list[Figure]:
     """`repeat` turns of both (InputError where there is no PyTorch, RunError where a rank fails)."""
-    if importlib.util.find_spec("torch") is None:
-        raise InputError("live-collectives needs PyTorch; install it by: scripts/setup.sh --live")
+    require_torch("live-collectives")
     figures = []
     for size_mb in SIZES_MB:
         found: dict[str, list[float]] = {GLOO: [], OURS: []}

@@ -6,7 +6,6 @@ the order of sums, and with it the last digits. Needs PyTorch: scripts/setup.sh 
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import tempfile
@@ -14,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from echelon.benchmarks import Figure, Say
-from echelon.benchmarks._live_ranks import run_ranks
+from echelon.benchmarks._live_ranks import require_torch, run_ranks
 from echelon.places import EXAMPLES
 from echelonflow.child_process import module_argv
-from echelonflow.errors import InputError, RunError
+from echelonflow.errors import RunError
 from results.analysis.training import losses_in
 
 RANKS = 4
@@ -31,8 +30,7 @@ LIMIT_S = 300.0
 
 def run(repeat: int, say: Say) -> list[Figure]:
     """All programs with `repeat` seeds each (InputError where there is no PyTorch, RunError where a rank fails)."""
-    if importlib.util.find_spec("torch") is None:
-        raise InputError("live-losses needs PyTorch; install it by: scripts/setup.sh --live")
+    require_torch("live-losses")
     figures = []
     for name in PROGRAMS:
         off, last = [], []

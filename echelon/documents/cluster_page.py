@@ -5,7 +5,6 @@ A DIR is the folder of a run of experiments/cluster.yaml on packets, or of exper
 
 from __future__ import annotations
 
-import csv
 import statistics
 import sys
 from collections import defaultdict
@@ -20,6 +19,7 @@ from echelonflow.files import write_whole
 from echelonflow.tables import markdown_table
 from results.analysis.statistics import estimate
 from results.analysis.summary import Summary, read_summary
+from results.analysis.valid_rows import all_rows
 
 PAGE = DOCS / "cluster.md"
 END = "<!-- end of what is made -->"
@@ -104,7 +104,7 @@ def _in_words(off: Sequence[float], means_s: Mapping[str, float], together: Mapp
 
 def _exposed(root: Path) -> Exposed:
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for row in _rows(root / "jobs.csv"):
+    for row in all_rows(root, "jobs"):
         found[row["policy"], row["job"]].append(float(row["exposed_s"]))
     return found
 
@@ -112,17 +112,9 @@ def _exposed(root: Path) -> Exposed:
 def _together(root: Path) -> Mapping[str, Sequence[float]]:
     """By policy the mean iteration time over jobs, of each run."""
     found: dict[str, list[float]] = defaultdict(list)
-    for row in _rows(root / "runs.csv"):
+    for row in all_rows(root, "runs"):
         found[row["policy"]].append(float(row["jobs_mean_s"]))
     return found
-
-
-def _rows(path: Path) -> list[dict[str, str]]:
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); `echelon report` makes it anew") from None
 
 
 def traced(summary: Summary) -> str:

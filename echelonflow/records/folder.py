@@ -79,6 +79,11 @@ class RunFiles:
         """What a rank of a training program printed."""
         return self.root / "live" / f"{job}-rank{rank}.txt"
 
+    def outputs(self, job: str) -> list[Path]:
+        """What all ranks of it printed."""
+        name = re.compile(rf"{re.escape(job)}-rank\d+\.txt")
+        return sorted(path for path in (self.root / "live").glob("*.txt") if name.fullmatch(path.name))
+
     @property
     def decisions(self) -> Path:
         return self.root / "decisions.jsonl"

@@ -15,6 +15,8 @@ from echelonflow.records.outcome import read_outcome
 
 _MOST_CHARACTERS = 1000
 """Of a line that are looked at together: a program may print anything."""
+_MOST_STEPS = 1_000_000
+"""Of a program, the first ones."""
 Losses = Mapping[int, str]
 """By step the loss, as it was printed."""
 
@@ -86,7 +88,7 @@ def trained(folder: RunFolder) -> list[Trained]:
         for outcome in outcomes:
             found[outcome.job].append(outcome)
         for job in {outcome.job for outcome in outcomes}:
-            runs[job][ended.policy, ended.repeat] = losses_in((run.root / "live").glob(f"{job}-rank*.txt"))
+            runs[job][ended.policy, ended.repeat] = losses_in(run.outputs(job))
     lessons = {job: losses_in(folder.lesson().learned(job).glob("rank*.txt")) for job in found}
     return [_trained(job, found[job], lessons[job], runs[job]) for job in sorted(found)]
 
@@ -121,7 +123,8 @@ def losses_in(paths: Iterable[Path]) -> dict[int, str]:
         with path.open(encoding="utf-8", errors="replace") as file:
             for line in iter(lambda: file.readline(_MOST_CHARACTERS), ""):
                 for step, loss in _LOSS.findall(line):
-                    found.setdefault(int(step), loss)
+                    if len(found) < _MOST_STEPS:
+                        found.setdefault(int(step), loss)
     return dict(sorted((step, loss) for step, loss in found.items() if _is_number(loss)))
 
 

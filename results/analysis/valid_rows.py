@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+from echelonflow.errors import InputError
 from results.analysis.summary import read_summary
 
 
@@ -21,6 +22,10 @@ def rows(folder: Path, table: str) -> list[dict[str, str]]:
 
 
 def all_rows(folder: Path, table: str) -> list[dict[str, str]]:
-    """The same with those of invalid runs."""
-    with (folder / f"{table}.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+    """The same with those of invalid runs (InputError where the table cannot be read)."""
+    path = folder / f"{table}.csv"
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); `echelon report` makes it anew") from None

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from echelon.cli.main import app
 from echelonflow.scheduling import policies
 from results.folder import analyse
-from tests.unit.synthetic_run import paper_job, paper_network, synthetic_run, write_experiment
+from tests.unit.synthetic_run import paper_job, paper_network, synthetic_runs, write_experiment
 from tests.unit.synthetic_training import trained_run
 
 HOSTILE = "</script><b>mine</b>.py"
@@ -33,11 +33,7 @@ def measured(tmp_path_factory):
     network = paper_network()
     jobs = [paper_job(network, 2)]
     names = ["fair", str(mine), "echelonflow"]
-    runs = [
-        synthetic_run(jobs, network, name, repeat, 3 * repeat + index)
-        for repeat in range(2)
-        for index, name in enumerate(names)
-    ]
+    runs = synthetic_runs(jobs, network, names, 2)
     root = write_experiment(tmp_path_factory.mktemp("measured") / "run", network, jobs, names, runs)
     analyse(root)
     return root

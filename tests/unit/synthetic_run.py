@@ -235,6 +235,12 @@ def synthetic_run(
     return SyntheticRun(record, outcome, settings=settings or Settings())
 
 
+def synthetic_runs(jobs: Sequence[Job], network: Network, names: Sequence[str], repeats: int) -> list[SyntheticRun]:
+    """A run of every policy in every repeat, in the order of an experiment."""
+    asked = [(name, repeat) for repeat in range(repeats) for name in names]
+    return [synthetic_run(jobs, network, name, repeat, index) for index, (name, repeat) in enumerate(asked)]
+
+
 def explain_runs(root: Path, network: Network, jobs: Sequence[Job]) -> Path:
     """Explain the runs of a folder, as the runner does; returns it."""
     explaining.explain(RunFolder(root), explaining.Asked(jobs, network), processes=1)

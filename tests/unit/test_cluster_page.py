@@ -10,7 +10,7 @@ from echelon.documents import cluster_page
 from echelonflow.errors import InputError
 from results.analysis.summary import read_summary
 from results.folder import analyse
-from tests.unit.synthetic_run import paper_job, paper_network, synthetic_run, write_experiment
+from tests.unit.synthetic_run import paper_job, paper_network, synthetic_runs, write_experiment
 
 ARRIVING = """
 name: arriving
@@ -28,11 +28,7 @@ def run(tmp_path_factory):
     network = paper_network()
     jobs = [paper_job(network, 2)]
     names = ["fair", "echelonflow"]
-    runs = [
-        synthetic_run(jobs, network, name, repeat, 2 * repeat + index)
-        for repeat in range(2)
-        for index, name in enumerate(names)
-    ]
+    runs = synthetic_runs(jobs, network, names, 2)
     root = write_experiment(tmp_path_factory.mktemp("cluster") / "run", network, jobs, names, runs)
     return root, analyse(root)
 

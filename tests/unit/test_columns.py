@@ -17,7 +17,14 @@ from echelon.running import runner
 from results.analysis.columns import columns_of, to_json
 from results.folder import analyse
 from results.report.table import summary_table
-from tests.unit.synthetic_run import explain_runs, paper_job, paper_network, synthetic_run, write_experiment, write_swap
+from tests.unit.synthetic_run import (
+    explain_runs,
+    paper_job,
+    paper_network,
+    synthetic_runs,
+    write_experiment,
+    write_swap,
+)
 
 PAGE = (columns.DOCS / "columns.md").read_text(encoding="utf-8")
 EXPERIMENTS = columns.DOCS.parent / "experiments"
@@ -40,11 +47,7 @@ def emulated(tmp_path_factory):
     network = paper_network()
     jobs = [paper_job(network)]
     names = ["fifo", "echelonflow"]
-    runs = [
-        synthetic_run(jobs, network, name, repeat, 2 * repeat + i)
-        for repeat in range(2)
-        for i, name in enumerate(names)
-    ]
+    runs = synthetic_runs(jobs, network, names, 2)
     root = write_experiment(tmp_path_factory.mktemp("emulated") / "run", network, jobs, names, runs)
     write_swap(root, runs[-1], 2.0, "fair")
     explain_runs(root, network, jobs)

@@ -70,6 +70,13 @@ def test_what_was_not_declared_is_said_with_its_first_operation(live):
     assert "first: all_gather of 4 kB" in list(training_lines([one]))[1]
 
 
+def test_programs_whose_names_begin_alike_keep_their_own_losses(live):
+    run = RunFolder(live).runs()[0]
+    run.output("pipeline-rank1", 0).write_text("step 9 loss 9\n")
+    assert run.outputs("pipeline") == [run.output("pipeline", 1)]
+    assert 9 not in trained(RunFolder(live))[0].runs["echelonflow", 0]
+
+
 def test_a_damaged_outcome_is_left_out_and_a_run_of_replays_trains_nothing(live, tmp_path):
     for run in RunFolder(live).runs():
         run.live("h2").write_text("{")

@@ -8,10 +8,9 @@ from typing import Any
 from results.analysis.training import Losses, Trained
 from results.colours import GREY, looks
 from results.report.charts import Chart, short, spread
+from results.report.charts.curves import MOST_POINTS
 
 LESSON = "lesson"
-MOST_POINTS = 400
-"""Of a curve."""
 
 
 def loss_curves(programs: Sequence[Trained], policies: Sequence[str]) -> list[Chart]:
