@@ -66,7 +66,7 @@ def build_job(spec: JobSpec, link_Bps: float, folder: Path, stretch: float = 1.0
             raise InputError("\n".join(f"{key}: does not go with an import" for key in beside))
         entry = spec.import_
         imported = about("import", lambda: import_job(entry, folder))
-        dag, report = imported.dag, imported.report
+        dag, report, discipline = imported.dag, imported.report, imported.discipline
     elif spec.scheduler is not None:
         dag, discipline = bound_scheduler(spec, spec.scheduler, link_Bps, link_Bps * bandwidth).job()
     else:

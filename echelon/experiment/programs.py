@@ -14,10 +14,13 @@ from echelonflow.errors import InputError, about
 from echelonflow.model.network import Network
 from echelonflow.model.units import parse_duration_s
 from echelonflow.spelling import unknown
+from traffic.workloads import job_schedulers
 
 MEASURED = "measured"
-_KEYS = ("arguments", "compute", "name", "placement", "program", "ranks", "start", "weight")
-_DROPPED = ("arguments", "compute", "program", "ranks")
+REDUCED_BY = "ring"
+"""How gradients of programs are all-reduced."""
+_KEYS = ("arguments", "compute", "name", "placement", "program", "ranks", "scheduler", "start", "weight")
+_DROPPED = ("arguments", "compute", "program", "ranks", "scheduler")
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Program:
     placement: tuple[str, ...]
     profiled: str | None
     """How long the busiest rank computes in an iteration, as written; None: as long as it takes here."""
+    scheduler: str | None
+    """The job scheduler that takes the place of DDP's buckets and of its barrier; None: DDP does as it does."""
 
 
 def programs_of(data: Mapping[str, Any], path: Path, line_of: LineOf = no_line) -> tuple[Network, tuple[Program, ...]]:
@@ -92,6 +97,7 @@ def _program(place: int, job: Mapping[str, Any], folder: Path, network: Network,
         tuple(map(str, arguments)),
         _placement(job, network, taken),
         _profiled(job.get("compute")),
+        _scheduler(job.get("scheduler")),
     )
 
 
@@ -119,6 +125,15 @@ def _placement(job: Mapping[str, Any], network: Network, taken: list[str]) -> tu
         raise InputError(f"ranks: {ranks} ranks need as many hosts, and {len(free)} are free")
     taken.extend(free[:ranks])
     return tuple(free[:ranks])
+
+
+def _scheduler(text: Any) -> str | None:
+    if text is None:
+        return None
+    scheduler = about("scheduler", lambda: job_schedulers.load(str(text)))
+    if REDUCED_BY not in scheduler.architectures:
+        raise InputError(f"scheduler: {text} does not go with all-reduce, by which DDP's gradients are reduced")
+    return str(text)
 
 
 def _profiled(compute: Any) -> str | None:

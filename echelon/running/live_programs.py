@@ -109,6 +109,7 @@ def _part(parts: Standing, program: LiveProgram, rank: int, store: str) -> LiveP
         store=store,
         program=program.program,
         arguments=program.arguments,
+        scheduler=program.scheduler,
     )
 
 

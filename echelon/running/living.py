@@ -96,6 +96,7 @@ def _live_program(program: Program, warm_up: int) -> LiveProgram:
         placement=program.placement,
         warm_up=warm_up,
         profiled=program.profiled is not None,
+        scheduler=program.scheduler,
     )
 
 

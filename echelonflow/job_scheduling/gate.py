@@ -89,6 +89,14 @@ class Gate:
             released += self._ranks[rank].start_if_idle()
         return released
 
+    def begun_by_peer(self, iteration: int, transfer: str) -> list[StepKey]:
+        """A peer's data wait for this transfer: its task starts now, whatever the window says; returns the transfers to release.
+
+        For transfers that go on only as the peers' do. A peer that has begun holds its credit until all have.
+        """
+        spec = self._holder.get(transfer)
+        return [] if spec is None else self._ranks[spec.rank].start_now(iteration, spec)
+
     def why_waiting(self) -> str:
         """For messages: what is held on each rank, and what has the credit meanwhile; empty where nothing is held."""
         return "; ".join(f"rank {rank}: {why}" for rank, its in self._ranks.items() if (why := its.why_waiting()))
@@ -151,6 +159,14 @@ class _Rank:
         task = self._task(iteration, spec)
         task.ends_missing -= 1
         return self._finish_if_over(task, iteration)
+
+    def start_now(self, iteration: int, spec: TaskSpec) -> list[StepKey]:
+        """Start a task over the credit, if it is ready and waits."""
+        task = self.open.get((iteration, spec.name))
+        if task is None or task.comm.state is not TaskState.READY:
+            return []
+        self._core.start_over_credit(task.comm)
+        return self._started([task.comm])
 
     def start_if_idle(self) -> list[StepKey]:
         """Start one task over the credit where tasks wait though nothing is under way."""

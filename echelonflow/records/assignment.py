@@ -38,6 +38,8 @@ class LiveProgram(msgspec.Struct, frozen=True, kw_only=True):
     placement: tuple[str, ...]
     warm_up: int = 0
     profiled: bool = False
+    scheduler: str | None = None
+    """The job scheduler that puts in order what it sends."""
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):

@@ -39,6 +39,8 @@ class LivePart(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str = ""
     warm_up: int = 0
     profiled: bool = False
+    scheduler: str | None = None
+    """The job scheduler that puts in order what it sends."""
 
 
 class LiveOutcome(msgspec.Struct, frozen=True, kw_only=True):

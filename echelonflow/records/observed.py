@@ -34,20 +34,46 @@ class Exchanged(msgspec.Struct, frozen=True):
     follows: dict[Rank, tuple[Rank, ...]] = {}
 
 
-class Called(msgspec.Struct, frozen=True):
-    """An operation, such as "all-reduce", among `ranks`."""
+class UnitOf(msgspec.Struct, frozen=True):
+    """What a job scheduler sends as one: a partition, or several tensors together. Of lesser `priority` goes first."""
+
+    name: str
+    size_bytes: SizeBytes
+    priority: Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)]
+
+
+class Ordered(msgspec.Struct, frozen=True):
+    """A job scheduler puts in order what a program sends: its text, and its window (`echelonflow.model.discipline`).
+
+    With `whole`, a unit is under way until it is over at its rank; otherwise until this rank has sent its part.
+    """
+
+    scheduler: str
+    credit_bytes: Annotated[int, Meta(ge=1, lt=1 << 62)] | None
+    slots: Annotated[int, Meta(ge=1, lt=1 << 62)] | None
+    overdraw: bool
+    whole: bool
+
+
+class Called(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An operation, such as "all-reduce", among `ranks`; of a `unit`, where a job scheduler cut what is sent."""
 
     kind: str
     ranks: tuple[Rank, ...]
     exchanges: tuple[Exchanged, ...]
+    unit: UnitOf | None = None
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
-    """After `computed_s` of computation the program called operation `call`, or waited for the operations `waits`, for `waited_s`."""
+    """After `computed_s` of computation the program called operation `call`, or waited for the operations `waits`, for `waited_s`.
+
+    `carried` are operations of the iteration before that it waited for.
+    """
 
     computed_s: DurationS
     call: Place | None = None
     waits: tuple[Place, ...] = ()
+    carried: tuple[Place, ...] = ()
     waited_s: DurationS = 0.0
 
 
@@ -61,15 +87,17 @@ class ObservedIteration(msgspec.Struct, frozen=True):
     @property
     def structure(self) -> tuple[object, ...]:
         """What iterations have in common that are alike but for times."""
-        return self.operations, tuple((event.call, event.waits) for event in self.events)
+        return self.operations, tuple((event.call, event.waits, event.carried) for event in self.events)
 
 
-class Observed(msgspec.Struct, frozen=True):
+class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
     """All iterations of `rank`, one of `ranks`, from the first on."""
 
     rank: Rank
     ranks: Annotated[int, Meta(ge=1, le=MOST_RANKS)]
     iterations: tuple[ObservedIteration, ...]
+    ordered: Ordered | None = None
+    """By a job scheduler, where one is there."""
 
 
 def flow_of(exchange: str, src: int, dst: int) -> str:

@@ -134,13 +134,14 @@ class RawRun:
         if more > 0:
             self.wrong.append(f"{more} more lines cannot be read, and are left out")
         assignment = self.context.assignment
-        late = bool(self.context.manifest.faults or (assignment is not None and assignment.programs))
+        programs = () if assignment is None else tuple(program.job for program in assignment.programs)
+        late = bool(self.context.manifest.faults or programs)
         self.wrong.extend(
             contradictions.of_times(
                 read.record, read.acked_s, self.outcome, plan.jobs, may_be_late=late, held_s=read.held_s
             )
         )
-        self.wrong.extend(of_windows(read.record, read.acked_s, plan.jobs))
+        self.wrong.extend(of_windows(read.record, read.acked_s, plan.jobs, programs))
 
     def _clock(self) -> RunClock | None:
         if self.outcome.zero_monotonic_s is None:

@@ -4,6 +4,9 @@ Each rank is checked alone, by its *tasks* (`echelonflow.model.discipline`). A t
 that is released, and ends with the last of those that give its credit back, as this rank's host noticed. Nobody logs
 transfers within a host, so that a task which has any is left out. A rank that has nothing on its way may start a task
 beyond its window (`echelonflow.job_scheduling.gate`): such starts are not judged. Order is where all of a rank was seen.
+
+A rank of a training program also starts what another rank has begun, as collectives of programs go on only together
+(`traffic.live.scheduled`). Such starts are not judged either; the rank that begins is.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import bisect
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -32,6 +35,8 @@ class TaskSeen(NamedTuple):
     """As early as it may have been where not all of it was seen."""
     iteration: int
     spec: TaskSpec
+    follows: bool = False
+    """Whether another rank had begun the same before, and this one had to follow."""
 
 
 @dataclass
@@ -50,22 +55,31 @@ class RankSeen:
         return bisect.bisect_left(self.released_s, now_s) > bisect.bisect_right(self.acked_s, now_s)
 
 
-def of_windows(record: RunRecord, acked_s: Mapping[FlowKey, float], jobs: Sequence[Job]) -> list[str]:
-    """In words, where a rank had more under way than its window lets it, or released what had to wait for another."""
+def of_windows(
+    record: RunRecord, acked_s: Mapping[FlowKey, float], jobs: Sequence[Job], programs: Collection[str] = ()
+) -> list[str]:
+    """In words, where a rank had more under way than its window lets it, or released what had to wait for another.
+
+    `programs` are the jobs that are training programs.
+    """
     wrong = [
         f"{job.name}, rank {number}: {told}"
         for job in jobs
         if job.discipline is not None
-        for number, rank in ranks_seen(job, record, acked_s).items()
+        for number, rank in ranks_seen(job, record, acked_s, may_follow=job.name in programs).items()
         for told in broken(rank, job.discipline.window)
     ]
     return [f"a job did not keep to its own scheduler: {named(wrong)}; see agents/*.jsonl"] if wrong else []
 
 
-def ranks_seen(job: Job, record: RunRecord, acked_s: Mapping[FlowKey, float]) -> dict[int, RankSeen]:
-    """The ranks that have tasks; `acked_s` is when senders noticed that flows had ended."""
+def ranks_seen(
+    job: Job, record: RunRecord, acked_s: Mapping[FlowKey, float], *, may_follow: bool = False
+) -> dict[int, RankSeen]:
+    """The ranks that have tasks; `acked_s` is when senders noticed that flows had ended. A program's `may_follow` others."""
     flows = {(f.iteration, f.flow): f for f in record.flows if f.job == job.name}
+    begun = _first_releases(job, flows.values()) if may_follow else {}
     local = {transfer.name for transfer in job.dag.transfers if job.is_local(transfer)}
+    coflow_of = {transfer.name: transfer.coflow for transfer in job.dag.transfers}
     found: dict[int, RankSeen] = defaultdict(RankSeen)
     for spec in () if job.discipline is None else job.discipline.tasks:
         host, rank, inside = job.placement[spec.rank], found[spec.rank], local.intersection(spec.transfers)
@@ -81,13 +95,26 @@ def ranks_seen(job: Job, record: RunRecord, acked_s: Mapping[FlowKey, float]) ->
             start_s = min(f.release_s for f in sent)
             # What never ended was not under way for all that is known.
             end_s = max([start_s, *(one_s for one_s in ends_s if not math.isnan(one_s))])
-            rank.tasks.append(TaskSeen(min(map(ready_s, sent)), start_s, end_s, iteration, spec))
+            others = begun.get((iteration, coflow_of[spec.transfers[0]]), {})
+            follows = any(at_s < start_s for src, at_s in others.items() if src != spec.rank)
+            rank.tasks.append(TaskSeen(min(map(ready_s, sent)), start_s, end_s, iteration, spec, follows))
     for rank in found.values():
         # Of those that start at one moment the core starts the most urgent first.
         rank.tasks.sort(key=lambda task: (task.start_s, task.spec.priority_in(task.iteration), task.iteration))
         rank.released_s.sort()
         rank.acked_s.sort()
     return dict(sorted(found.items()))
+
+
+def _first_releases(job: Job, flows: Iterable[FlowRecord]) -> dict[tuple[int, str], dict[int, float]]:
+    """By iteration and Coflow: when each rank released its first flow of it."""
+    transfers = {transfer.name: transfer for transfer in job.dag.transfers}
+    found: dict[tuple[int, str], dict[int, float]] = defaultdict(dict)
+    for flow in flows:
+        transfer = transfers[flow.flow]
+        by_rank = found[flow.iteration, transfer.coflow]
+        by_rank[transfer.src_rank] = min(by_rank.get(transfer.src_rank, math.inf), flow.release_s)
+    return found
 
 
 def _end_s(flow: FlowRecord | None, host: str, acked_s: Mapping[FlowKey, float]) -> float:
@@ -128,7 +155,9 @@ def broken(rank: RankSeen, window: Window) -> Iterator[str]:
         under_way.go_on(task.start_s)
         told = _beyond(task, under_way, window)
         first = waiting.first_beside(place)
-        if told is not None and rank.is_sending(task.start_s):
+        if task.follows:
+            pass
+        elif told is not None and rank.is_sending(task.start_s):
             yield told
         elif told is None and window.overdraw and rank.whole and first is not None:
             yield (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from echelonflow.records.observed import Called as CalledRecord
-from echelonflow.records.observed import Event, Exchanged, Observed, ObservedIteration
+from echelonflow.records.observed import Event, Exchanged, Observed, ObservedIteration, Ordered
 from traffic.live.exchange import Key
 from traffic.live.observing import Called, Iteration, Operation, Part
 
@@ -35,13 +35,20 @@ class Naming:
         return f"{operation.kind} {_span(operation.group)}/{group} #{number}"
 
 
-def observed(rank: int, ranks: int, iterations: Sequence[Iteration]) -> Observed:
-    """The record of a rank's iterations, in order."""
+def observed(rank: int, ranks: int, iterations: Sequence[Iteration], ordered: Ordered | None = None) -> Observed:
+    """The record of a rank's iterations, in order; `ordered` by a job scheduler, if by any."""
     naming = Naming(rank)
-    return Observed(rank, ranks, tuple(_iteration(each, naming) for each in iterations))
+    found, places = [], dict[Operation, int]()
+    for each in iterations:
+        iteration, places = _iteration(each, naming, places)
+        found.append(iteration)
+    return Observed(rank, ranks, tuple(found), ordered)
 
 
-def _iteration(iteration: Iteration, naming: Naming) -> ObservedIteration:
+def _iteration(
+    iteration: Iteration, naming: Naming, before: Mapping[Operation, int]
+) -> tuple[ObservedIteration, dict[Operation, int]]:
+    """The record of an iteration, and the places of its operations; `before` are those of the iteration before."""
     naming.begin_iteration()
     places: dict[Operation, int] = {}
     operations: list[CalledRecord] = []
@@ -56,9 +63,11 @@ def _iteration(iteration: Iteration, naming: Naming) -> ObservedIteration:
             at_s = max(event.time_s, at_s)
         else:
             waits = tuple(places[each] for each in event.operations if each in places)
-            events.append(Event(computed_s, waits=waits, waited_s=max(event.until_s - event.time_s, 0.0)))
+            carried = tuple(before[each] for each in event.operations if each in before)
+            waited_s = max(event.until_s - event.time_s, 0.0)
+            events.append(Event(computed_s, waits=waits, carried=carried, waited_s=waited_s))
             at_s = max(event.until_s, at_s)
-    return ObservedIteration(tuple(operations), tuple(events), max(iteration.end_s - at_s, 0.0))
+    return ObservedIteration(tuple(operations), tuple(events), max(iteration.end_s - at_s, 0.0)), places
 
 
 def _called(operation: Operation, naming: Naming) -> CalledRecord:
@@ -66,7 +75,7 @@ def _called(operation: Operation, naming: Naming) -> CalledRecord:
         Exchanged(naming.name(operation, part), dict(part.sent_bytes), dict(part.received_bytes), dict(part.follows))
         for part in operation.parts
     )
-    return CalledRecord(operation.kind, operation.group, tuple(exchanges))
+    return CalledRecord(operation.kind, operation.group, tuple(exchanges), operation.unit)
 
 
 def _span(ranks: Sequence[int]) -> str:

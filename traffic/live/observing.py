@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from echelonflow.records.observed import UnitOf
 from traffic.live.exchange import Exchange, Key
 
 MOST_EVENTS = 100_000
@@ -48,6 +49,8 @@ class Operation:
     parts: tuple[Part, ...]
     source_rank: int = -1
     label: str = ""
+    unit: UnitOf | None = None
+    """Of what a job scheduler sends as one."""
     called_s: float = 0.0
     ended_s: float | None = None
 
@@ -107,6 +110,8 @@ class Observer:
         """When the backward pass had computed all, until the program is heard of again."""
         self._watched_pass = -1
         self._optimizer: object | None = None
+        self._is_aside = False
+        self._unit: UnitOf | None = None
         self._hook: Any = None
 
     def watch_optimizers(self) -> None:
@@ -119,9 +124,28 @@ class Observer:
         with self._lock:
             self._settle()
         self.pace(len(self.current.events))
+        operation.unit = self._unit
         operation.called_s = time.monotonic()
         with self._lock:
             self.current.note(Called(operation, operation.called_s))
+
+    @contextlib.contextmanager
+    def calling_for(self, unit: UnitOf) -> Iterator[None]:
+        """Operations that are called within it carry a unit."""
+        self._unit = unit
+        try:
+            yield
+        finally:
+            self._unit = None
+
+    @contextlib.contextmanager
+    def not_a_step(self) -> Iterator[None]:
+        """Steps of optimizers within it end no iteration."""
+        self._is_aside = True
+        try:
+            yield
+        finally:
+            self._is_aside = False
 
     def ended(self, operation: Operation) -> None:
         """An operation is over."""
@@ -175,6 +199,8 @@ class Observer:
             self.resumed(until_s)
 
     def _stepped(self, optimizer: object, *_: Any) -> None:
+        if self._is_aside:
+            return
         if self._optimizer is None:
             self._optimizer = optimizer
         if optimizer is not self._optimizer:

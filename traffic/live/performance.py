@@ -46,6 +46,11 @@ class Performance:
         """SO_SNDBUF of every connection of the run."""
         return self._plan.send_buffer_bytes
 
+    @property
+    def begins_next(self) -> bool:
+        """Whether the iteration that ends is the last one of warming up."""
+        return self._iterations_seen + 1 == self._part.warm_up
+
     def submit(self, operation: Operation, part: Part, exchange: Exchange, on_done: OnDone) -> bool:
         """Carry out an exchange by declared flows; False where there are none for it."""
         rehearsal = self._rehearsal

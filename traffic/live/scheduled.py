@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from echelonflow.errors import EchelonError, RunError
+from echelonflow.job_scheduling.gate import Gate
 from echelonflow.model.dag import Compute, Job
 from echelonflow.model.faults import Slowdowns
+from echelonflow.model.progress import StepKey
 from echelonflow.model.slots import HeldIterations, Slots
 from echelonflow.records.agent_log import AgentLog, Line
 from echelonflow.records.live_part import READY_LIMIT_S
@@ -117,13 +119,38 @@ class _Arriving(IncomingFlow):
 
 
 class _ProgramSteps:
-    """What the agent asks of a replay, of a program: nothing is due, and nothing follows from what arrives."""
+    """What the agent asks of a replay, of a program: nothing is due. Only what its job scheduler held back follows from ends.
 
-    def __init__(self, job: Job, host: str) -> None:
+    A flow of a collective goes on only as those of other ranks do, unlike one of a replay. So where a peer has begun a task, it is started
+    here as soon as it is ready, whatever the window says: else two ranks could wait for each other with their credit.
+    """
+
+    def __init__(self, job: Job, rank: int, host: str) -> None:
         self.missing = arrivals(job, host) * job.iterations
         self.program_ended = False
         self.held = HeldIterations()
         self._job = job.name
+        self._gate = Gate(job, [rank])
+        self._ready_s: dict[StepKey, float] = {}
+        """Since when flows are ready that the job scheduler holds back."""
+
+    def ready(self, iteration: int, flow: str, ready_s: float) -> list[Action]:
+        """The program has something for a flow to send."""
+        released = self._gate.ready(iteration, flow)
+        if (iteration, flow) not in released:
+            self._ready_s[iteration, flow] = ready_s
+        return self._released(released, ready_s)
+
+    def begun_by_peer(self, iteration: int, flow: str, now_s: float) -> list[Action]:
+        """What a flow of this rank passes on has come."""
+        return self._released(self._gate.begun_by_peer(iteration, flow), now_s)
+
+    def _released(self, keys: Sequence[StepKey], now_s: float) -> list[Action]:
+        found: list[Action] = []
+        for iteration, flow in keys:
+            since_s = self._ready_s.pop((iteration, flow), None)
+            found.append(Released(self._job, iteration, flow, now_s, since_s))
+        return found
 
     @property
     def done(self) -> bool:
@@ -147,10 +174,10 @@ class _ProgramSteps:
 
     def arrived(self, job: str, iteration: int, flow: str, now_s: float) -> list[Action]:
         self.missing -= 1
-        return []
+        return self._released(self._gate.ended(iteration, flow), now_s)
 
     def acknowledged(self, job: str, iteration: int, flow: str, now_s: float) -> list[Action]:
-        return []
+        return self._released(self._gate.ended(iteration, flow), now_s)
 
 
 class LiveAgent(Agent):
@@ -161,7 +188,7 @@ class LiveAgent(Agent):
     def __init__(self, plan: Plan, job: str, rank: int, host: str, socket_path: Path, records: AgentLog) -> None:
         self.job = next(each for each in plan.jobs if each.name == job)
         self._rank = rank
-        self._steps = _ProgramSteps(self.job, host)
+        self._steps = _ProgramSteps(self.job, rank, host)
         self._pieces: dict[FlowName, _Pieces] = {}
         self._unacknowledged: dict[tuple[FlowName, int], list[Callable[[], None]]] = {}
         """Of each flow and iteration that was released: who hears that all of it has been acknowledged."""
@@ -283,7 +310,10 @@ class LiveAgent(Agent):
 
         def send(rank: int, view: memoryview, left: Callable[[], None]) -> None:
             ready_s = time.monotonic() if released_s is None else released_s
-            self._send((self.job.name, flow_of(name, self._rank, rank)), iteration, ready_s, view, left)
+            flow = flow_of(name, self._rank, rank)
+            self._send((self.job.name, flow), iteration, ready_s, view, left)
+            if released_s is None:
+                self._carry_out(self._steps.begun_by_peer(iteration, flow, ready_s))
 
         def over(error: Exception | None) -> None:
             self._under_way.discard(running)
@@ -306,7 +336,7 @@ class LiveAgent(Agent):
         if len(unacknowledged) > 1:
             self._write(self._outgoing[flow])
         else:
-            self._carry_out([Released(self.job.name, iteration, flow[1], ready_s)])
+            self._carry_out(self._steps.ready(iteration, flow[1], ready_s))
 
     def _on_acknowledged(self, flow: OutgoingFlow, sent: SentFlow, now_s: float) -> None:
         super()._on_acknowledged(flow, sent, now_s)

@@ -21,12 +21,16 @@ REPLACED = (None, "gloo", "cpu:gloo", traffic.live.BACKEND)
 """Backends that a script may name."""
 
 
-def run(path: Path, arguments: list[str]) -> None:
-    """Run the script at `path` with `arguments` as __main__ (InputError where there is none)."""
+def run(path: Path, arguments: list[str], scheduler: str | None = None) -> None:
+    """Run the script at `path` with `arguments` as __main__ (InputError where there is none), with a job scheduler if one is named."""
     if not path.is_file():
         raise InputError(f"{path}: there is no such program")
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     _replace_backend()
+    if scheduler is not None:
+        from traffic.live.layerwise import replace_ddp
+
+        replace_ddp(scheduler)
     sys.argv = [str(path), *arguments]
     sys.path.insert(0, str(path.parent))
     runpy.run_path(str(path), run_name="__main__")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from echelonflow.model.dag import JobDag
+from echelonflow.model.discipline import Discipline
 from traffic.workloads.formats._account import Account, Balance
 
 
@@ -56,6 +57,8 @@ class Imported:
 
     dag: JobDag
     report: Report
+    discipline: Discipline | None = None
+    """Of the job scheduler that put in order what it sends, where the files tell of one."""
 
 
 def _listed(title: str, entries: Sequence[str]) -> list[str]:

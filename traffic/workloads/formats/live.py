@@ -4,7 +4,8 @@ The last iterations that are alike are taken, and of each computation the median
 waited for one. Computations under 0.2 ms count with the next one. Flows are those of the process group's own algorithms: a ring,
 a binomial tree up to 32 kB and for broadcasts, messages directly. They wait for the computation before the call, and those that
 pass something on also for what they pass on. A program that waits for an operation waits for the flows that come to and leave from its
-rank.
+rank. It may do so in the next iteration: what a job scheduler puts in order crosses the barrier between iterations. Its units are the job's tasks
+then, with its window.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from echelonflow.errors import InputError
 from echelonflow.model.dag import JobDag
+from echelonflow.model.discipline import Discipline, TaskSpec, Window
 from echelonflow.model.units import format_duration, parse_duration_s
 from echelonflow.records.observed import Called, Observed, ObservedIteration, flow_of, read_observed, step_of
 from traffic.workloads.dag_builder import DagBuilder
@@ -83,7 +85,9 @@ def read(paths: Sequence[Path], *, compute: str | None = None) -> Imported:
     assumed = ["a rank's next iteration begins when its last has ended"]
     if factor != 1.0:
         assumed.insert(0, f"computation takes {factor:.4g} times what it took where it was seen (compute)")
-    return Imported(dag, Report.of(account, dag, source=source, read=read_lines, assumed=assumed))
+    with named(source):
+        discipline = _discipline([(observed, observed.iterations[-1]) for _, observed in ranks])
+    return Imported(dag, Report.of(account, dag, source=source, read=read_lines, assumed=assumed), discipline)
 
 
 def first_alike(paths: Sequence[Path]) -> int:
@@ -172,10 +176,15 @@ def _add_rank(
     account: Account,
 ) -> None:
     last, pending_s, held = "", 0.0, False
+    carried: list[str] = []
+    """Flows of the iteration before that the next computation waits for."""
 
     def compute(name: str) -> str:
         nonlocal pending_s, held
         builder.compute(rank, name, pending_s)
+        for flow in carried:
+            builder.next_iteration(flow, name)
+        carried.clear()
         pending_s, held = 0.0, False
         return name
 
@@ -188,7 +197,8 @@ def _add_rank(
         else:
             flows = [name for each in event.waits for name in _flows_at(rank, iteration.operations[each])]
             builder.hold(rank, flows)
-            held = held or bool(flows)
+            carried += [name for each in event.carried for name in _flows_at(rank, iteration.operations[each])]
+            held = held or bool(flows) or bool(carried)
     pending_s += times_s[-1]
     if held or pending_s or not last:
         compute(step_of(rank, None))
@@ -218,12 +228,34 @@ def _flows_at(rank: int, called: Called) -> list[str]:
     ]
 
 
+def _discipline(ranks: Sequence[tuple[Observed, ObservedIteration]]) -> Discipline | None:
+    """What the job scheduler of a program decided; None where there was none."""
+    ordered = ranks[0][0].ordered
+    if ordered is None:
+        return None
+    tasks = []
+    for rank, (_, iteration) in enumerate(ranks):
+        for called in iteration.operations:
+            sent = [flow_of(each.name, rank, dst) for each in called.exchanges for dst in each.sent]
+            if called.unit is not None and sent:
+                ends = tuple(_flows_at(rank, called)) if ordered.whole else ()
+                unit = called.unit
+                tasks.append(TaskSpec(f"{unit.name} r{rank}", rank, unit.size_bytes, unit.priority, tuple(sent), ends))
+    window = Window(ordered.credit_bytes, ordered.slots, ordered.overdraw)
+    return Discipline(ordered.scheduler, window, tuple(tasks))
+
+
 def _kind(called: Called) -> str:
     return "message" if called.kind in ("send", "recv") else called.kind
 
 
 def _group(called: Called, exchange: str, src: int, dst: int) -> str:
-    """The EchelonFlow of a flow: all-gathers among the same ranks are one, messages from one rank to another are one."""
+    """The EchelonFlow of a flow: all-gathers among the same ranks are one, messages from one rank to another are one.
+
+    So are the units of a job scheduler: the next iteration consumes them layer by layer.
+    """
+    if called.unit is not None:
+        return f"units of {short(called.ranks)}"
     if called.kind == "all-gather":
         return f"all-gathers of {short(called.ranks)}"
     return f"messages {src}->{dst}" if _kind(called) == "message" else exchange
