@@ -30,7 +30,7 @@ pytestmark = [
 STEPS = 6
 
 
-def experiment(folder, steps):
+def experiment(folder, steps, more=""):
     path = folder / "live.yaml"
     path.write_text(
         textwrap.dedent(f"""\
@@ -41,7 +41,7 @@ def experiment(folder, steps):
               program: {ROOT / "examples/live/train_ddp.py"}
               arguments: [--steps, {steps}, --width, 64]
               ranks: 3
-              compute: {{profiled: 300 ms}}
+              compute: {{profiled: 300 ms}}{more}
             policies: [echelonflow]
             """)
     )
@@ -104,6 +104,29 @@ def test_flows_are_marked_and_released_by_decisions(trained):
     classes = {dscp_of_class(number) for number in DATA_CLASSES}
     assert all(dscp in classes for line in sent for _, dscp, _ in line["marks"])
     assert all(line["marks"] for line in sent)
+
+
+def test_a_job_scheduler_crosses_the_barrier_in_an_unchanged_program(tmp_path):
+    scheduler = "bytescheduler(partition=20 kB, credit=60 kB)"
+    path = experiment(tmp_path, STEPS, f"\n              scheduler: {scheduler}")
+    done = subprocess.run(command(path, tmp_path / "out"), capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode in (EXIT_VALID, EXIT_INVALID), done.stdout + done.stderr
+    assert "did not keep to its own scheduler" not in done.stdout
+    (files,) = RunFolder(tmp_path / "out" / "live").runs()
+    assert losses(files.output("gpt", 0)) == losses(tmp_path / "out/lesson/learned/gpt/rank0.txt")
+    outcomes = [read_live_outcome(files.live(f"h{number}")) for number in (1, 2, 3)]
+    assert all(each.other_bytes == 0 and each.scheduled_bytes > 0 for each in outcomes)
+    plan = read_plan(files.plan)
+    (job,) = plan.jobs
+    assert job.discipline.scheduler == scheduler
+    record = read_run(files, read_outcome(files.outcome), plan).record
+    begins_s = {}
+    for step in record.computes:
+        if step.iteration:
+            begins_s[step.iteration] = min(step.start_s, begins_s.get(step.iteration, step.start_s))
+    crossing = [flow for flow in record.flows if begins_s.get(flow.iteration + 1, flow.finish_s) < flow.finish_s]
+    assert crossing  # gradients came while the next forward pass was under way
+    assert any(flow.ready_s is not None for flow in record.flows)  # and were held back for more urgent ones
 
 
 def test_the_death_of_a_rank_ends_the_run_by_its_name(tmp_path):

@@ -202,3 +202,17 @@ def test_an_end_that_was_never_released_is_refused():
     gate = Gate(sends("a", tasks=(TaskSpec("t", 0, 10, 0, ("a",)),)))
     with pytest.raises(RunError, match="more transfers of iteration 0 have ended than were released"):
         gate.ended(0, "a")
+
+
+def test_what_a_peer_has_begun_starts_at_once_if_it_waits():
+    job = sends("x2", "x1", "x0", tasks=tuple(TaskSpec(f"t{n}", 0, 10, n, (f"x{n}",)) for n in range(3)))
+    gate = Gate(job)
+    assert [gate.ready(0, name) for name in ("x2", "x1")] == [[(0, "x2")], []]
+    assert gate.begun_by_peer(0, "x0") == []  # its bytes are not there yet
+    assert gate.begun_by_peer(0, "x2") == []  # it has started
+    assert gate.begun_by_peer(0, "x1") == [(0, "x1")]  # beside x2, beyond the window
+    assert gate.begun_by_peer(0, "x1") == []
+    assert gate.ready(0, "x0") == []
+    assert gate.ended(0, "x2") == []  # x1 has the window
+    assert gate.ended(0, "x1") == [(0, "x0")]
+    assert gate.begun_by_peer(0, "unknown") == []

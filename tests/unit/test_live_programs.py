@@ -46,6 +46,8 @@ def test_ranks_get_hosts_of_their_own(path):
         ({"compute": 3}, "neither `measured` nor such as"),
         ({"arguments": "--steps 3"}, "is not a list"),
         ({"stages": 2}, "stages: there is no such key"),
+        ({"scheduler": "bytesheduler"}, "scheduler: "),
+        ({"scheduler": "p3"}, "scheduler: p3 does not go with all-reduce"),
     ],
 )
 def test_what_is_wrong_with_a_program_is_said_in_one_line(path, changes, words):
@@ -135,3 +137,52 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path):
     second.write_text(json.dumps({**data, "rank": 1}))
     with pytest.raises(InputError, match="no 2 at the end are alike"):
         formats.read("live", [first, second], {})
+
+
+UNIT = {"name": "layer", "size_bytes": 6000, "priority": 3}
+
+
+def carried(tmp_path, **ordered):
+    """Two ranks that send each other a unit each, for which their next iteration waits."""
+    paths = []
+    for name, text in live.EXAMPLE_FILES.items():
+        data = json.loads(text)
+        for iteration in data["iterations"]:
+            for operation in iteration["operations"]:
+                operation["unit"] = UNIT
+            iteration["events"][2] = {"computed_s": 0.01, "carried": [0, 1]}
+        data["ordered"] = {
+            "scheduler": "mine", "credit_bytes": 9000, "slots": None, "overdraw": True, "whole": False, **ordered
+        }  # fmt: skip
+        paths.append(tmp_path / name)
+        paths[-1].write_text(json.dumps(data))
+    return formats.read("live", paths, {})
+
+
+def test_what_a_job_scheduler_orders_crosses_the_barrier(tmp_path):
+    imported = carried(tmp_path)
+    discipline = imported.discipline
+    assert (discipline.scheduler, discipline.window.credit_bytes) == ("mine", 9000)
+    flows = [transfer.name for transfer in imported.dag.transfers]
+    assert [task.transfers for task in discipline.tasks] == [(flows[0],), (flows[1],)]
+    assert {(task.rank, task.size_bytes, task.priority) for task in discipline.tasks} == {(0, 6000, 3), (1, 6000, 3)}
+    assert all(task.ends == task.transfers for task in discipline.tasks)
+    later = {later for earlier, later in imported.dag.next_iteration if earlier in flows}
+    assert later == {"rank 0 end", "rank 1 end"}  # what is computed after the wait
+    assert not any(set(step.after) & set(flows) for step in imported.dag.computes)
+    assert len(imported.dag.groups) == 1
+
+
+def test_a_unit_may_last_until_it_is_over_at_its_rank(tmp_path):
+    imported = carried(tmp_path, whole=True, credit_bytes=None, slots=1)
+    assert imported.discipline.window.slots == 1
+    assert all(len(task.ends) == 1 for task in imported.discipline.tasks)  # one message each
+
+
+def test_an_experiment_takes_the_order_from_what_was_learned(tmp_path, path):
+    carried(tmp_path)
+    data = {"name": "x", "network": NETWORK, "jobs": [job(scheduler="bytescheduler")], "policies": ["fair"]}
+    _, programs = programs_of(data, path)
+    assert programs[0].scheduler == "bytescheduler"
+    (made,) = schema.check(learned_data(data, programs, {"gpt": tmp_path}, {"gpt": 7}), path).jobs
+    assert made.discipline.scheduler == "mine"

@@ -100,3 +100,17 @@ def test_a_rank_that_has_nothing_on_its_way_may_start_what_it_likes():
 
 def test_what_stays_within_a_host_is_not_judged():
     assert told(ONE, flow(3, 1, 1, 4), flow(2, 2, 2, 9), placement=("h1", "h1")) == []
+
+
+def test_a_rank_of_a_program_may_follow_what_another_has_begun():
+    job = gradients_job(ONE)
+    theirs = replace(flow(2, 2, 3.5, 9), flow="pull 2", src_host="h2", dst_host="h1", coflow="push 2")
+    steps = tuple(replace(s, coflow="push 2") if s.name == "pull 2" else s for s in job.dag.steps)
+    job = replace(job, dag=replace(job.dag, steps=steps))
+    record = RunRecord("fair", 0, flows=[flow(3, 1, 1, 4), flow(2, 2, 4, 9), theirs])
+    acked_s = {(f.job, f.iteration, f.flow): f.finish_s + 0.1 for f in record.flows}
+    (reason,) = of_windows(record, acked_s, [job])
+    assert "layer 2 of iteration 0 started at 4.000000 s beside 1 others" in reason
+    assert of_windows(record, acked_s, [job], programs=["gated"]) == []
+    later = RunRecord("fair", 0, flows=[flow(3, 1, 1, 4), flow(2, 2, 4, 9), replace(theirs, release_s=4.5)])
+    assert of_windows(later, acked_s, [job], programs=["gated"])  # this rank was the first to begin

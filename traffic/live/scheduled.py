@@ -129,17 +129,22 @@ class _ProgramSteps:
         self.missing = arrivals(job, host) * job.iterations
         self.program_ended = False
         self.held = HeldIterations()
-        self._job = job.name
+        self._job, self._discipline = job.name, job.discipline
         self._gate = Gate(job, [rank])
         self._ready_s: dict[StepKey, float] = {}
         """Since when flows are ready that the job scheduler holds back."""
 
-    def ready(self, iteration: int, flow: str, ready_s: float) -> list[Action]:
-        """The program has something for a flow to send."""
+    def ready(self, iteration: int, flow: str, ready_s: float, now_s: float) -> list[Action]:
+        """The program has had something for a flow to send since `ready_s`.
+
+        A job scheduler orders what it knows of, so that for it flows are ready from now on.
+        """
+        if self._discipline is None:
+            return [Released(self._job, iteration, flow, ready_s)]
         released = self._gate.ready(iteration, flow)
         if (iteration, flow) not in released:
-            self._ready_s[iteration, flow] = ready_s
-        return self._released(released, ready_s)
+            self._ready_s[iteration, flow] = now_s
+        return self._released(released, now_s)
 
     def begun_by_peer(self, iteration: int, flow: str, now_s: float) -> list[Action]:
         """What a flow of this rank passes on has come."""
@@ -336,7 +341,7 @@ class LiveAgent(Agent):
         if len(unacknowledged) > 1:
             self._write(self._outgoing[flow])
         else:
-            self._carry_out(self._steps.ready(iteration, flow[1], ready_s))
+            self._carry_out(self._steps.ready(iteration, flow[1], ready_s, self._clock()))
 
     def _on_acknowledged(self, flow: OutgoingFlow, sent: SentFlow, now_s: float) -> None:
         super()._on_acknowledged(flow, sent, now_s)
