@@ -1,4 +1,8 @@
-"""Writes what was measured into docs/live.md: python -m echelon.documents.live_page DIR..., folders of `echelon live --check`."""
+"""Writes what was measured into docs/live.md. Folders are those of `echelon live --check`.
+
+python -m echelon.documents.live_page DIR...                     all that was measured in them
+python -m echelon.documents.live_page across PLAIN SCHEDULED     one program with DDP, and with a job scheduler
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,66 @@ from echelon.running.living import LIVE
 from echelonflow.files import write_whole
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import read_manifest
+from results.analysis.statistics import Estimate, Ratio, ratio_of
+from results.analysis.summary import PolicyResult, Summary, read_summary
 from results.analysis.training import trained, training_lines
 
 PAGE = DOCS / "live.md"
 MARKS = ("<!-- made by python -m echelon.documents.live_page -->", "<!-- end of what is made -->")
+ACROSS = "across"
+ACROSS_MARKS = (
+    "<!-- made by python -m echelon.documents.live_page across -->",
+    "<!-- end of what is made of job schedulers -->",
+)
+
+
+def across(plain: Path, scheduled: Path) -> str:
+    """The same program with DDP and with a job scheduler, by policy: what an iteration takes and exposes, and the ratio."""
+    before, after = (read_summary(root / LIVE / "summary.json") for root in (plain, scheduled))
+    others = {(one.policy, one.job): one for one in before.results}
+    table = []
+    for one in after.results:
+        other = others.get((one.policy, one.job))
+        if other is None:
+            continue
+        pairs = zip(_iterations_s(after, one), _iterations_s(before, other), strict=False)
+        ratio = ratio_of([mine_s / theirs_s for mine_s, theirs_s in pairs])
+        table.append(
+            (one.policy, one.job, _ms(other.iteration_s), _ms(one.iteration_s), _ms(other.exposed_s), _ms(one.exposed_s),
+             _text(ratio), _simulated(other, one), f"{other.valid_runs}/{other.runs}", f"{one.valid_runs}/{one.runs}")
+        )  # fmt: skip
+    head = (
+        "policy", "job", "iteration with DDP", "scheduled", "exposed with DDP", "scheduled", "iteration, scheduled over DDP",
+        "the same simulated", "valid runs with DDP", "scheduled",
+    )  # fmt: skip
+    names = [read_manifest(RunFolder(root / LIVE).manifest).name for root in (plain, scheduled)]
+    lines = [
+        f"`{names[1]}` beside `{names[0]}`: ms, medians over valid runs; ratios are geometric means over pairs of them, with 95 % intervals.",
+        tabulate(table, head, tablefmt="pipe"),
+        *(f"- `{names[1]}`: {line}." for line in training_lines(trained(RunFolder(scheduled / LIVE)))),
+    ]
+    return "\n\n".join(lines)
+
+
+def _iterations_s(summary: Summary, one: PolicyResult) -> list[float]:
+    """Mean iteration times of the valid runs of a policy, in their order."""
+    return [run.jobs[one.job].iteration_s for run in summary.runs if run.valid and run.policy == one.policy]
+
+
+def _ms(found: Estimate | None) -> str:
+    return "-" if found is None else f"{found.median * 1e3:.0f}"
+
+
+def _text(found: Ratio | None) -> str:
+    if found is None:
+        return "-"
+    return f"{found.mean:.3f}" if found.low is None else f"{found.mean:.3f} [{found.low:.3f}, {found.high:.3f}]"
+
+
+def _simulated(plain: PolicyResult, scheduled: PolicyResult) -> str:
+    if plain.predicted is None or scheduled.predicted is None:
+        return "-"
+    return f"{scheduled.predicted.iteration_s / plain.predicted.iteration_s:.3f}"
 
 
 def measured(roots: Sequence[Path]) -> str:
@@ -40,9 +100,13 @@ def measured(roots: Sequence[Path]) -> str:
 
 def main(argv: list[str]) -> int:
     """Write the page."""
-    text = PAGE.read_text(encoding="utf-8")
-    made = measured([Path(each) for each in argv])
-    write_whole(PAGE, with_made(text, *MARKS, made).encode())
+    page = PAGE.read_text(encoding="utf-8")
+    if argv[:1] == [ACROSS]:
+        plain, scheduled = map(Path, argv[1:])
+        marks, made = ACROSS_MARKS, across(plain, scheduled)
+    else:
+        marks, made = MARKS, measured([Path(each) for each in argv])
+    write_whole(PAGE, with_made(page, *marks, made).encode())
     return 0
 
 

@@ -1,7 +1,7 @@
 """Writes docs/scale.md, its picture, and what docs/results.md says of it: `python -m echelon.documents.scale_page [FOLDER ...]`.
 
 A FOLDER is where `echelon sweep experiments/scale/gpus-64.yaml --out FOLDER` (or another of those files) left its cells. What they say
-is kept in docs/scale/, and the page is made of that. A cluster that was swept again takes the place of what was kept of it.
+is kept in docs/scale/, and the page is made of that. A cell that was computed again takes the place of what was kept of it.
 Without FOLDER the page is made again of what is kept. No number in it is typed by hand.
 """
 
@@ -22,6 +22,7 @@ from echelon.documents.made_pages import with_made
 from echelon.documents.modules import filled
 from echelon.documents.scale_files import LOADS
 from echelon.documents.scale_why import BlamedJob
+from echelon.experiment import yaml_file
 from echelon.places import DOCS
 from echelon.study import at_scale, compare
 from echelon.sweeps.building import built
@@ -117,9 +118,10 @@ LOG: Log[ScaleCell] = Log("echelon-scale-cells", 1, ScaleCell)
 def cells_in(folder: Path) -> list[ScaleCell]:
     """What the sweep in a folder says (InputError where it is none, or none of `experiments/scale/`)."""
     record = read_sweep(folder)
-    rates = record.over.get("network.rate", [])
     sizes = {scale_files.name_of(size): size.gpus for size in scale_files.SIZES}
-    if record.name not in sizes or len(rates) != len(LOADS):
+    rates = _rates_of(record) if record.name in sizes else []
+    asked = record.over.get("network.rate", [])
+    if not asked or not {*asked} <= {*rates}:
         raise InputError(
             f"{folder}: a sweep of {record.name}, and not of a file in experiments/scale/; see docs/{NAME}.md"
         )
@@ -149,6 +151,13 @@ def cells_in(folder: Path) -> list[ScaleCell]:
             )
         )
     return made
+
+
+def _rates_of(record: SweepRecord) -> list[str]:
+    """The rates in a cluster's file at which it has the loads, in their order; those of a sweep may be some of them."""
+    path = Path(record.experiment_folder) / Path(record.experiment_file).name
+    rates: list[str] = yaml_file.read(path).data.get("sweep", {}).get("over", {}).get("network.rate", [])
+    return rates if len(rates) == len(LOADS) else []
 
 
 def _alone(record: SweepRecord, point: Mapping[str, Any]) -> tuple[list[str], list[int], list[float], list[float]]:
@@ -342,9 +351,9 @@ def _cost_table(cells: Sequence[ScaleCell], sizes: Sequence[int]) -> str:
 
 
 def merged(kept: Sequence[ScaleCell], swept: Sequence[ScaleCell]) -> list[ScaleCell]:
-    """All cells by size; of a cluster that was swept anew, those alone."""
-    anew = {cell.gpus for cell in swept}
-    return sorted([*(cell for cell in kept if cell.gpus not in anew), *swept], key=lambda cell: cell.gpus)
+    """All cells by size; one that was computed anew stands in the place of what was kept."""
+    found = {(cell.gpus, cell.load, cell.placement, cell.policy): cell for cell in (*kept, *swept)}
+    return sorted(found.values(), key=lambda cell: cell.gpus)
 
 
 def main(docs: Path = DOCS, folders: Sequence[Path] = ()) -> None:

@@ -14,6 +14,7 @@ from echelon.documents.scale_page import LOG, ScaleCell
 from echelon.places import DOCS
 from echelon.study import at_scale
 from echelonflow.errors import InputError
+from echelonflow.records.sweeps import read_sweep
 
 TINY = Size(32, leaves=2, spines=2, jobs=4, largest=8, seeds=2)
 
@@ -75,10 +76,10 @@ def test_kinds_of_jobs_are_told_apart():
     assert "| 64 to 128 | 1 | 1.000 | - |" in page
 
 
-def test_a_cluster_that_is_swept_anew_replaces_what_was_kept_of_it():
-    old, other = cell("fair", [1.0, 1.0]), cell("fair", [1.0, 1.0], gpus=256)
+def test_a_cell_that_is_computed_anew_replaces_what_was_kept_of_it():
+    old, other, beside = cell("fair", [1.0, 1.0]), cell("fair", [1.0, 1.0], gpus=256), cell("fifo", [1.0, 1.0])
     new = cell("fair", [2.0, 1.0])
-    assert scale_page.merged([other, old], [new]) == [new, other]
+    assert scale_page.merged([other, old, beside], [new]) == [new, beside, other]
 
 
 def test_a_sweep_becomes_a_page(tmp_path, monkeypatch):
@@ -104,6 +105,15 @@ def test_a_sweep_becomes_a_page(tmp_path, monkeypatch):
         assert len(each.iteration_s) == TINY.jobs
         assert min(each.slowdowns) > 0.999
     assert (docs / "scale.png").stat().st_size > 1000
+    part = tmp_path / "part"
+    at = read_sweep(swept).over["network.rate"][1:]
+    of_some = [arg for rate in at for arg in ("--over", f"network.rate={rate}")][:2]
+    result = CliRunner().invoke(
+        app, ["sweep", str(tmp_path / "files" / "gpus-32.yaml"), *of_two, *of_some, "--out", str(part)],
+        catch_exceptions=False,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert {each.load for each in scale_page.cells_in(part)} == {LOADS[1]}
     before = (docs / "scale.md").read_text(encoding="utf-8")
     scale_page.main(docs)
     assert (docs / "scale.md").read_text(encoding="utf-8") == before

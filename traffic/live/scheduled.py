@@ -121,8 +121,8 @@ class _Arriving(IncomingFlow):
 class _ProgramSteps:
     """What the agent asks of a replay, of a program: nothing is due. Only what its job scheduler held back follows from ends.
 
-    A flow of a collective goes on only as those of other ranks do, unlike one of a replay. So where a peer has begun a task, it is started
-    here as soon as it is ready, whatever the window says: else two ranks could wait for each other with their credit.
+    A flow of a collective goes on only as those of other ranks do, unlike one of a replay. So a task that a peer has begun is started here as
+    soon as it is ready, whatever the window says. Otherwise two ranks could wait for each other for ever, each with its credit spent.
     """
 
     def __init__(self, job: Job, rank: int, host: str) -> None:
