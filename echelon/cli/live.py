@@ -61,6 +61,8 @@ def live(
     ):
         console = StandardError()
         lesson = living.learn(file, override, root, lambda report: _told(console, report))
+        for line in lesson.words:
+            say(line)
         codes = []
         with Display(lesson.experiment, console, verbose=verbose) as display:
             code, summary = runner.run(

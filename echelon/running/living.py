@@ -22,7 +22,6 @@ from echelonflow.files import write_whole
 from echelonflow.records.assignment import Assignment, LiveProgram
 from echelonflow.records.experiment_file import experiment_text
 from echelonflow.records.folder import LESSON, RunFolder
-from echelonflow.records.observed import read_observed
 from echelonflow.records.progress import Done, Interrupted, Report
 from traffic.workloads.formats import live as observed_job
 
@@ -39,6 +38,8 @@ class Lesson:
     experiment: Experiment
     """Such as `echelon run` takes it."""
     programs: tuple[LiveProgram, ...]
+    words: tuple[str, ...]
+    """How certain that is, program by program."""
 
 
 def learn(path: Path, override: Mapping[str, Any], root: Path, report: Report) -> Lesson:
@@ -70,12 +71,13 @@ def learn(path: Path, override: Mapping[str, Any], root: Path, report: Report) -
         raise KeyboardInterrupt
     if not isinstance(ended, Done):
         raise RunError(ended.reason)
-    warm_up, iterations = {}, {}
+    warm_up, iterations, words = {}, {}, []
     for each in programs:
-        paths = sorted(folder.learned(each.name).glob("rank*.json"))
+        found = observed_job.certainty(sorted(folder.learned(each.name).glob("rank*.json")))
         # One at least: what a program loads and allocates at first use is in its first iteration.
-        warm_up[each.name] = max(observed_job.first_alike(paths), 1)
-        iterations[each.name] = len(read_observed(paths[0]).iterations) - warm_up[each.name]
+        warm_up[each.name] = max(found.first_alike, 1)
+        iterations[each.name] = found.iterations - warm_up[each.name]
+        words.append(f"learned {each.name}: {found}")
     data = learned_data(
         with_absolute_files(data, path.parent),
         programs,
@@ -85,7 +87,7 @@ def learn(path: Path, override: Mapping[str, Any], root: Path, report: Report) -
     replay = root / REPLAY_FILE
     write_whole(replay, experiment_text(data, f"echelon run {REPLAY_FILE}").encode())
     experiment = schema.load(replay)
-    return Lesson(experiment, tuple(_live_program(each, warm_up[each.name]) for each in programs))
+    return Lesson(experiment, tuple(_live_program(each, warm_up[each.name]) for each in programs), tuple(words))
 
 
 def _live_program(program: Program, warm_up: int) -> LiveProgram:

@@ -116,10 +116,27 @@ def test_iterations_that_differ_at_the_beginning_are_left_out(tmp_path):
         data["iterations"] = [other, *data["iterations"]]
         paths.append(tmp_path / name)
         paths[-1].write_text(json.dumps(data))
-    assert live.first_alike(paths) == 1
+    assert live.certainty(paths).first_alike == 1
     imported = formats.read("live", paths, {})
-    assert imported.report.read[0] == "2 files of 3 iterations, of which the last 2 are alike"
+    assert imported.report.read[0] == (
+        "2 files: the last 2 of 3 iterations are alike; what a rank computes in one varies by 0.0% (half the interquartile range, of "
+        "the rank where it varies most)"
+    )
     assert [(t.src_rank, t.dst_rank, t.size_bytes) for t in imported.dag.transfers] == [(0, 1, 5000), (1, 0, 7000)]
+
+
+def test_how_far_computation_repeats_itself_is_said(tmp_path):
+    paths = []
+    for name, text in live.EXAMPLE_FILES.items():
+        data = json.loads(text)
+        one = {**data["iterations"][0], "events": [], "operations": []}
+        rests_s = (0.1, 0.2, 0.3) if name == "rank0.json" else (0.1, 0.1, 0.1)
+        data["iterations"] = [{**one, "rest_s": rest_s} for rest_s in rests_s]
+        paths.append(tmp_path / name)
+        paths[-1].write_text(json.dumps(data))
+    found = live.certainty(paths)
+    assert (found.iterations, found.alike) == (3, 3)
+    assert found.spread == pytest.approx(0.25)  # quartiles 0.15 and 0.25, median 0.2
 
 
 def test_files_that_do_not_belong_together_are_refused(tmp_path):

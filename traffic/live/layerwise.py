@@ -310,7 +310,13 @@ def replace_ddp(scheduler: str) -> None:
     for name in ("clip_grad_norm_", "clip_grad_value_"):
         setattr(nn.utils, name, clip)
         setattr(nn.utils.clip_grad, name, clip)
-    atexit.register(finish_all)
+    atexit.register(_finish_at_exit)
+
+
+def _finish_at_exit() -> None:
+    """Others may still wait for what this rank passes on. A rank that has gone was told of before."""
+    with contextlib.suppress(RuntimeError):
+        finish_all()
 
 
 def finish_all() -> None:

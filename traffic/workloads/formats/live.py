@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from echelonflow.errors import InputError
@@ -61,9 +62,8 @@ def read(paths: Sequence[Path], *, compute: str | None = None) -> Imported:
     """
     ranks = _ranked(paths)
     source = str(ranks[0][0])
-    alike = min(_alike(path, observed) for path, observed in ranks)
-    total = len(ranks[0][1].iterations)
-    last = [observed.iterations[-alike:] for _, observed in ranks]
+    found = _certainty(ranks)
+    last = [observed.iterations[-found.alike :] for _, observed in ranks]
     times_s = [_medians(iterations) for iterations in last]
     busiest_s = max(sum(times) for times in times_s)
     factor = 1.0
@@ -78,7 +78,7 @@ def read(paths: Sequence[Path], *, compute: str | None = None) -> Imported:
         dag = _dag([iterations[-1] for iterations in last], times_s, account, {"imported": "live", "ranks": len(ranks)})
     kinds = _kinds(last[0][-1].operations)
     read_lines = [
-        f"{len(ranks)} files of {total} iterations, of which the last {alike} are alike",
+        f"{len(ranks)} files: {found}",
         f"rank 0: {kinds or 'no operations'}",
         f"the busiest rank computes {format_duration(busiest_s)} in an iteration (median)",
     ]
@@ -90,10 +90,43 @@ def read(paths: Sequence[Path], *, compute: str | None = None) -> Imported:
     return Imported(dag, Report.of(account, dag, source=source, read=read_lines, assumed=assumed), discipline)
 
 
-def first_alike(paths: Sequence[Path]) -> int:
-    """From which iteration on, counted from 0, all ranks do the same in each (InputError as for `read`)."""
-    ranks = _ranked(paths)
-    return len(ranks[0][1].iterations) - min(_alike(path, observed) for path, observed in ranks)
+@dataclass(frozen=True, slots=True)
+class Certainty:
+    """How far a program repeats itself. What is sent, by whom and in what order is the same in all iterations that are `alike`."""
+
+    iterations: int
+    alike: int
+    """The last ones, which do the same on all ranks."""
+    spread: float
+    """Half the interquartile range of what a rank computes in an iteration, over the median; of the rank where it is largest."""
+
+    @property
+    def first_alike(self) -> int:
+        """From which iteration on, counted from 0, all do the same."""
+        return self.iterations - self.alike
+
+    def __str__(self) -> str:
+        return (
+            f"the last {self.alike} of {self.iterations} iterations are alike; what a rank computes in one varies by "
+            f"{self.spread:.1%} (half the interquartile range, of the rank where it varies most)"
+        )
+
+
+def certainty(paths: Sequence[Path]) -> Certainty:
+    """How far what is in the files repeats itself (InputError as for `read`)."""
+    return _certainty(_ranked(paths))
+
+
+def _certainty(ranks: Sequence[tuple[Path, Observed]]) -> Certainty:
+    alike = min(_alike(path, observed) for path, observed in ranks)
+    spreads = []
+    for _, observed in ranks:
+        totals_s = [
+            sum(event.computed_s for event in each.events) + each.rest_s for each in observed.iterations[-alike:]
+        ]
+        low_s, median_s, high_s = statistics.quantiles(totals_s, n=4, method="inclusive")
+        spreads.append((high_s - low_s) / 2 / median_s if median_s else 0.0)
+    return Certainty(len(ranks[0][1].iterations), alike, max(spreads))
 
 
 def _ranked(paths: Sequence[Path]) -> list[tuple[Path, Observed]]:
