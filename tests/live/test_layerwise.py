@@ -6,10 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from echelonflow.errors import InputError
+from echelonflow.errors import InputError, RunError
 from tests.live.processes import ROOT, end, printed, start
 from tests.live.test_examples import losses
+from traffic.live import process
 from traffic.live.layerwise import LEAST_LAYER_BYTES, layers_of
+from traffic.live.process import Outstanding
 from traffic.workloads import formats
 
 SCHEDULER = "bytescheduler(partition=20 kB, credit=60 kB)"
@@ -97,3 +99,15 @@ def test_what_cannot_be_trained_so_is_refused():
     mixed = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2, dtype=torch.float64))
     with pytest.raises(InputError, match="several types of numbers"):
         layers_of(mixed, [mixed, *mixed])
+
+
+def test_a_run_begins_when_nothing_is_under_way_that_it_does_not_schedule(monkeypatch):
+    monkeypatch.setattr(process, "DRAIN_LIMIT_S", 0.01)
+    outstanding, told = Outstanding(), []
+    outstanding.wait()
+    ended = outstanding.counting(told.append)
+    with pytest.raises(RunError, match="1 exchanges before the run had not ended"):
+        outstanding.wait()
+    ended(None)
+    outstanding.wait()
+    assert told == [None]

@@ -14,7 +14,6 @@ import argparse
 import contextlib
 import gc
 import math
-import resource
 import select
 import socket
 import sys
@@ -465,8 +464,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--socket", type=Path, required=True, help="the coordinator's Unix socket")
     parser.add_argument("--records", type=Path, required=True, help="file to write what happened to, as JSON lines")
     options = parser.parse_args(argv)
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one descriptor for every flow
+    connections.allow_one_for_every_flow()
     try:
         plan = read_plan(options.plan)
         with contextlib.closing(AgentLog(options.records)) as records:

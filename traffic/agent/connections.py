@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import resource
 import select
 import socket
 import time
@@ -27,6 +28,12 @@ class FlowLostError(RunError):
     def __init__(self, job: str, reason: str) -> None:
         super().__init__(reason)
         self.job = job
+
+
+def allow_one_for_every_flow() -> None:
+    """Let this process have as many descriptors as the system allows it."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def listen(address: str, port: int, gather_bytes: int = 0) -> socket.socket:

@@ -6,7 +6,6 @@ programs declare and connect, and wait for each other. That is the run's zero, a
 
 from __future__ import annotations
 
-import resource
 import time
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from echelonflow.records.agent_log import AgentLog
 from echelonflow.records.live_part import LiveOutcome, LivePart, write_live_outcome
 from echelonflow.records.observed import flow_of
 from echelonflow.records.plan import read_plan
+from traffic.agent import connections
 from traffic.live.exchange import Exchange
 from traffic.live.observed import Naming
 from traffic.live.observing import Observer, Operation, Part
@@ -96,8 +96,7 @@ class Performance:
     def _begin(self) -> None:
         part = self._part
         assert part.plan is not None
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one descriptor for every flow
+        connections.allow_one_for_every_flow()
         records = AgentLog(Path(part.records))
         agent = LiveAgent(self._plan, part.job, part.rank, part.host, Path(part.socket), records)
         self._sizes_bytes = agent.sizes_bytes
