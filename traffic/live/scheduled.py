@@ -318,7 +318,7 @@ class LiveAgent(Agent):
             flow = flow_of(name, self._rank, rank)
             self._send((self.job.name, flow), iteration, ready_s, view, left)
             if released_s is None:
-                self._carry_out(self._steps.begun_by_peer(iteration, flow, ready_s))
+                self._carry_out(self._steps.begun_by_peer(iteration, flow, self._clock()))
 
         def over(error: Exception | None) -> None:
             self._under_way.discard(running)
