@@ -6,6 +6,7 @@ python -m echelon.documents.live_page across PLAIN SCHEDULED     one program wit
 
 from __future__ import annotations
 
+import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +20,8 @@ from echelon.running.living import LIVE
 from echelonflow.files import write_whole
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import read_manifest
-from results.analysis.statistics import Estimate, Ratio, ratio_of
+from results.analysis.figures import JobFigures
+from results.analysis.statistics import Ratio, ratio_of
 from results.analysis.summary import PolicyResult, Summary, read_summary
 from results.analysis.training import trained, training_lines
 
@@ -41,11 +43,14 @@ def across(plain: Path, scheduled: Path) -> str:
         other = others.get((one.policy, one.job))
         if other is None:
             continue
-        pairs = zip(_iterations_s(after, one), _iterations_s(before, other), strict=False)
-        ratio = ratio_of([mine_s / theirs_s for mine_s, theirs_s in pairs])
+        mine, theirs = _figures(after, one), _figures(before, other)
+        pairs = zip(mine, theirs, strict=False)
+        ratio = ratio_of([ours.iteration_s / plain.iteration_s for ours, plain in pairs])
+        times_s = [[each.iteration_s for each in found] for found in (theirs, mine)]
+        exposed_s = [[each.exposed_s for each in found] for found in (theirs, mine)]
         table.append(
-            (one.policy, one.job, _ms(other.iteration_s), _ms(one.iteration_s), _ms(other.exposed_s), _ms(one.exposed_s),
-             _text(ratio), _simulated(other, one), f"{other.valid_runs}/{other.runs}", f"{one.valid_runs}/{one.runs}")
+            (one.policy, one.job, *map(_ms, times_s), *map(_ms, exposed_s), _text(ratio), _simulated(other, one),
+             f"{other.valid_runs}/{other.runs}", f"{one.valid_runs}/{one.runs}")
         )  # fmt: skip
     head = (
         "policy", "job", "iteration with DDP", "scheduled", "exposed with DDP", "scheduled", "iteration, scheduled over DDP",
@@ -53,20 +58,22 @@ def across(plain: Path, scheduled: Path) -> str:
     )  # fmt: skip
     names = [read_manifest(RunFolder(root / LIVE).manifest).name for root in (plain, scheduled)]
     lines = [
-        f"`{names[1]}` beside `{names[0]}`: ms, medians over valid runs; ratios are geometric means over pairs of them, with 95 % intervals.",
+        f"`{names[1]}` beside `{names[0]}`: ms, medians over all runs that ended, those that do not count included. "
+        "Ratios are geometric means over pairs of them, with 95 % intervals where there are several.",
         tabulate(table, head, tablefmt="pipe"),
         *(f"- `{names[1]}`: {line}." for line in training_lines(trained(RunFolder(scheduled / LIVE)))),
     ]
     return "\n\n".join(lines)
 
 
-def _iterations_s(summary: Summary, one: PolicyResult) -> list[float]:
-    """Mean iteration times of the valid runs of a policy, in their order."""
-    return [run.jobs[one.job].iteration_s for run in summary.runs if run.valid and run.policy == one.policy]
+def _figures(summary: Summary, one: PolicyResult) -> list[JobFigures]:
+    """What a job came to in all runs of a policy, in the order of their numbers."""
+    runs = sorted((run for run in summary.runs if run.policy == one.policy), key=lambda run: run.repeat)
+    return [run.jobs[one.job] for run in runs if one.job in run.jobs]
 
 
-def _ms(found: Estimate | None) -> str:
-    return "-" if found is None else f"{found.median * 1e3:.0f}"
+def _ms(times_s: Sequence[float]) -> str:
+    return f"{statistics.median(times_s) * 1e3:.0f}" if times_s else "-"
 
 
 def _text(found: Ratio | None) -> str:
