@@ -53,17 +53,16 @@ def across(plain: Path, scheduled: Path) -> str:
              f"{other.valid_runs}/{other.runs}", f"{one.valid_runs}/{one.runs}")
         )  # fmt: skip
     head = (
-        "policy", "job", "iteration with DDP", "scheduled", "exposed with DDP", "scheduled", "iteration, scheduled over DDP",
-        "the same simulated", "valid runs with DDP", "scheduled",
+        "policy", "job", "iteration with DDP", "iteration, scheduled", "exposed with DDP", "exposed, scheduled", "iteration, scheduled over DDP",
+        "the same simulated", "valid runs with DDP", "valid runs, scheduled",
     )  # fmt: skip
     names = [read_manifest(RunFolder(root / LIVE).manifest).name for root in (plain, scheduled)]
-    lines = [
+    first = (
         f"`{names[1]}` beside `{names[0]}`: ms, medians over all runs that ended, those that do not count included. "
-        "Ratios are geometric means over pairs of them, with 95 % intervals where there are several.",
-        tabulate(table, head, tablefmt="pipe"),
-        *(f"- `{names[1]}`: {line}." for line in training_lines(trained(RunFolder(scheduled / LIVE)))),
-    ]
-    return "\n\n".join(lines)
+        "Ratios are geometric means over pairs of them, with 95 % intervals where there are several."
+    )
+    words = [f"- `{names[1]}`: {line}." for line in training_lines(trained(RunFolder(scheduled / LIVE)))]
+    return "\n\n".join([first, tabulate(table, head, tablefmt="pipe"), "\n".join(words)])
 
 
 def _figures(summary: Summary, one: PolicyResult) -> list[JobFigures]:
