@@ -35,6 +35,11 @@ _JOBS = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, GREY)
 LINES = ("solid", "dashed", "dotted", "dashdot")
 """Styles of lines, for those of one colour in one picture."""
 
+RATIO_RAMP = ("#08519C", "#4292C6", "#9ECAE1", "#F2F2F2", "#FDBE85", "#F08A3C", "#A63603")
+"""Of maps of ratios: less than 1, 1, more. Blue and orange are told apart by everybody."""
+VALUE_RAMP = ("#FDE725", "#7AD151", "#22A884", "#2A788E", "#414487", "#440154")
+"""Of maps of values, from the least: viridis the other way round, so that more is darker in print too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Look:

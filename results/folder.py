@@ -6,7 +6,6 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
 from echelonflow.errors import InputError
 from echelonflow.files import writing
@@ -35,14 +34,12 @@ from results.analysis.tables import (
 from results.analysis.together import TogetherResult, together_result
 from results.analysis.training import trained
 from results.analysis.verdict import judge_completeness
+from results.pictures import places
+from results.pictures.places import Figures, Target
 from results.report.html import Drawn, write_report
 from results.report.timeline import write_timeline
 
-if TYPE_CHECKING:
-    from results.pictures.style import Page
-
-Figures = Literal["screen", "paper"]
-"""What pictures are drawn for."""
+_PICTURES = ("gantt", "times", "budget", "blame", "tardiness", "throughput", "completion")
 
 __all__ = ["Figures", "Reading", "Summary", "analyse", "read"]
 
@@ -64,10 +61,11 @@ def analyse(
     InputError where `root` is not a run folder. What it holds and cannot be read, and a run that failed or is
     incomplete, are no errors but a verdict.
     """
+    places.check(pictures, figures)
     folder = open_folder(root, predictions, jobs)
     if folder.manifest.trace is None:
         return _read(folder).write(pictures=pictures, figures=figures)
-    _remove_pictures(root)
+    places.remove(root, _PICTURES)
     summary, runs = _analyse_trace(folder, pictures=pictures, figures=figures)
     _write_findings(folder, summary, None if pictures == "none" else Drawn(traces=runs))
     return summary
@@ -84,12 +82,12 @@ class Reading:
     def write(self, *, pictures: Pictures = "few", figures: Figures = "screen") -> Summary:
         """Write all that is derived, as `analyse` does; returns what was found."""
         root = self.folder.root
-        _remove_pictures(root)
+        places.remove(root, _PICTURES)
         _write_tables(self.folder, self.runs)
         shown = _shown(self.folder, self.runs, self.summary)
         write_timeline(root / "timeline.json", shown, self.folder.jobs, whole=pictures == "all")
         if pictures != "none":
-            for target in _targets(root, figures):
+            for target in places.targets(root, figures):
                 _draw(target, self.folder, shown, self.summary, whole=pictures == "all")
         drawn = None if pictures == "none" else Drawn(self.runs, shown)
         _write_findings(self.folder, self.summary, drawn)
@@ -129,7 +127,7 @@ def _analyse_trace(folder: Context, *, pictures: Pictures, figures: Figures) -> 
     if pictures != "none" and runs:
         from results.pictures.coflow_plots import draw_completion
 
-        for target in _targets(folder.root, figures):
+        for target in places.targets(folder.root, figures):
             draw_completion(target.folder / "completion.png", runs, whole=pictures == "all", page=target.page())
     summary = Summary(
         name=folder.manifest.name,
@@ -248,39 +246,7 @@ def _shown(folder: Context, runs: Sequence[AnalysedRun], summary: Summary) -> li
     return shown
 
 
-def _remove_pictures(root: Path) -> None:
-    """Remove what an earlier analysis drew: it may show what this one does not."""
-    for name in ("gantt", "times", "budget", "blame", "tardiness", "throughput", "completion"):
-        for suffix in (".png", ".svg"):
-            for place in (root / "figures", root / "figures" / "paper"):
-                (place / f"{name}{suffix}").unlink(missing_ok=True)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Target:
-    """Where pictures go, and what they are made for."""
-
-    folder: Path
-    figures: Figures
-
-    def page(self) -> Page:
-        """The page that they are drawn on."""
-        from results.pictures import style
-
-        return style.PAPER if self.figures == "paper" else style.SCREEN
-
-
-def _targets(root: Path, figures: Figures) -> list[_Target]:
-    """The folders that are drawn into, which exist then."""
-    found = [_Target(root / "figures", "screen")]
-    if figures == "paper":
-        found.append(_Target(root / "figures" / "paper", "paper"))
-    for target in found:
-        target.folder.mkdir(parents=True, exist_ok=True)
-    return found
-
-
-def _draw(target: _Target, folder: Context, shown: Sequence[ShownRun], summary: Summary, *, whole: bool) -> None:
+def _draw(target: Target, folder: Context, shown: Sequence[ShownRun], summary: Summary, *, whole: bool) -> None:
     """All pictures that there are numbers for: the `whole` of it, or as much as can be read."""
     from results.pictures.blame_plots import draw_blame
     from results.pictures.budget_plots import draw_budgets

@@ -7,7 +7,7 @@ import importlib.metadata
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -19,6 +19,10 @@ from echelon.cli.usage import usage_fault
 from echelon.running import ownership
 from echelonflow.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, EchelonError, InputError
 from echelonflow.files import refusal
+
+if TYPE_CHECKING:
+    from results.analysis.shown import Pictures
+    from results.pictures.places import Figures
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -81,29 +85,49 @@ def report(
         typer.Option(help="paper: also draw all pictures for one column of a paper, as SVG and PNG in figures/paper/."),
     ] = "screen",
 ) -> None:
-    """Analyse a run's raw records again: tables, pictures, report.html. Of a sweep's folder, write its report.html again.
+    """Analyse a run's raw records again: tables, pictures, report.html. Of a sweep's folder, the same of its cells.
 
-    Nothing is run; what was captured is read anew. Exit code as for the run itself.
+    Nothing is run; what was captured is read anew. Exit code as for the run itself, or for the sweep: 1 where a cell
+    failed or has not been made, 3 where one is invalid.
     """
+    from echelonflow.files import exists
     from echelonflow.records.sweeps import SWEEP
 
-    if (folder / SWEEP).exists():
-        from echelon.sweeps.reporting import report_sweep
+    ownership.become_owner(folder)
+    with ownership.to_caller(folder):
+        code = (_report_sweep if exists(folder / SWEEP) else _report_run)(folder, pictures, figures)
+    raise typer.Exit(code)
 
-        ownership.become_owner(folder)
-        with ownership.to_caller(folder):
-            say(f"report: {report_sweep(folder)}")
-        return
+
+def _report_run(folder: Path, pictures: Pictures, figures: Figures) -> int:
     from echelon.running.runner import exit_code
     from results.folder import analyse
     from results.report.table import summary_table
 
-    ownership.become_owner(folder)
-    with ownership.to_caller(folder):
-        summary = analyse(folder, pictures=pictures, figures=figures)
+    summary = analyse(folder, pictures=pictures, figures=figures)
     say(summary_table(summary, blame=True))
     say(f"\nreport: {folder / 'report.html'}")
-    raise typer.Exit(exit_code(folder, summary))
+    return exit_code(folder, summary)
+
+
+def _report_sweep(folder: Path, pictures: Pictures, figures: Figures) -> int:
+    from echelon.sweeps.carrying import state_of, write_tables
+    from echelon.sweeps.reporting import draw_sweep, report_sweep
+
+    state = state_of(folder)
+    drawn = draw_sweep(folder, pictures, figures)
+    page = report_sweep(folder, charts=pictures != "none")
+    write_tables(state, folder)
+    missing = state.total - state.done
+    say(f"{state.total} cells: {missing} not made yet, {state.failed} failed, {state.invalid} invalid")
+    say(f"report: {page}")
+    for path in drawn:
+        say(f"picture: {path}")
+    if pictures != "none" and not drawn:
+        say("no pictures: no cell that counts has a number to be drawn")
+    if missing or state.failed:
+        say(f"go on with what is missing or failed: echelon sweep --resume {folder}")
+    return state.exit_code()
 
 
 @app.command()

@@ -123,6 +123,13 @@ def begin(sweep: Sweep, root: Path) -> State:
     return State(record, found, len(found))
 
 
+def state_of(root: Path) -> State:
+    """How far the sweep in the folder `root` is, by what lies there; InputError where none was begun, or it is damaged."""
+    record = read_sweep(root)
+    found = found_cells(root, record)
+    return State(record, found, len(found))
+
+
 def carry_out(state: State, root: Path, makes: Makes, heard: Heard) -> None:
     """Have every cell made that is missing; `heard` is told whenever some have ended, and about once a second."""
     wanted = [

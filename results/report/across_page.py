@@ -12,12 +12,13 @@ from typing import Any
 from echelonflow.records.experiment_file import experiment_text, sweep_command
 from echelonflow.records.sweeps import SweepRecord
 from results.analysis.across import MEASURES, Across, Comparisons, compare_across
+from results.analysis.explored import MEASURE_WORDS
 from results.analysis.gathered import Gathered
 from results.colours import policy_colour
 from results.report.across import ratio_words
 from results.report.charts import Chart
 from results.report.charts.curves import distribution_of
-from results.report.charts.explorer import MEASURE_WORDS, explorer
+from results.report.charts.explorer import explorer
 from results.report.headline import TOLD_APART
 from results.report.html import with_filters
 from results.report.page import SCRIPTS, download, environment, write_page
@@ -44,16 +45,20 @@ class Shown:
 
 
 def write_across(
-    path: Path, gathered: Gathered, shown: Shown, against: str | None = None, measure: str = MEASURES[0]
+    path: Path,
+    gathered: Gathered,
+    shown: Shown,
+    against: str | None = None,
+    measure: str = MEASURES[0],
+    *,
+    charts: bool = True,
 ) -> Path:
     """Write the page of the runs that were `gathered` at `path`; returns it. Policies are compared `against` one by `measure`.
 
-    InputError where there is no such policy or measure.
+    Without `charts` it has the table alone. InputError where there is no such policy or measure.
     """
     found = compare_across(gathered, against, measure)
-    others = {name: compare_across(gathered, against, name) for name in MEASURES if name != measure}
-    made = explorer({measure: found, **others})
-    charts: dict[str, list[Chart]] = {} if made is None else {"explorer": [made], "ratios": _ratio_curves(found)}
+    drawn = _charts(gathered, found, against) if charts else {}
     unit = unit_for(row.iteration_s.median for row in found.rows if row.iteration_s is not None)
     templates = with_filters(environment(), unit)
     templates.filters["estimate"] = lambda value: format_estimate(value, unit)
@@ -63,7 +68,7 @@ def write_across(
         path,
         templates,
         "across.html.j2",
-        {section: drawn for section, drawn in charts.items() if drawn},
+        drawn,
         (*SCRIPTS, "across.js"),
         shown=shown,
         found=found,
@@ -81,6 +86,14 @@ def write_across(
         else sweep_file(shown.record, shown.experiment or shown.record.experiment),
         as_download=download,
     )
+
+
+def _charts(gathered: Gathered, found: Comparisons, against: str | None) -> dict[str, list[Chart]]:
+    """The charts of each section; sections without any are left out."""
+    others = {name: compare_across(gathered, against, name) for name in MEASURES if name != found.measure}
+    made = explorer({found.measure: found, **others})
+    charts = {} if made is None else {"explorer": [made], "ratios": _ratio_curves(found)}
+    return {section: mine for section, mine in charts.items() if mine}
 
 
 def sweep_file(record: SweepRecord, experiment: Mapping[str, Any]) -> str:

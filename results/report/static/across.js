@@ -2,10 +2,8 @@
 (() => {
   "use strict";
 
-  const {charts, base, axis, below, legend, look, lines, number, drawn} = window.echelonReport;
+  const {charts, base, axis, below, legend, look, lines, number, dashes, drawn} = window.echelonReport;
   const form = document.getElementById("explorer-controls");
-  const RATIOS = ["#08519c", "#4292c6", "#9ecae1", "#f2f2f2", "#fdbe85", "#f08a3c", "#a63603"]; // better, equal, worse
-  const VALUES = ["#fde725", "#7ad151", "#22a884", "#2a788e", "#414487", "#440154"];
   const ALL = -1;
 
   const mean = (values) => values.length ? Math.exp(values.reduce((sum, v) => sum + Math.log(v), 0) / values.length) : null;
@@ -86,7 +84,7 @@
                           axisLabel: {interval: 0, width: 86, overflow: "truncate"}, axisLine: {show: two}, axisTick: {show: two}}),
           visualMap: {type: "continuous", min: ratio ? Math.log(range[0]) : range[0], max: ratio ? Math.log(range[1]) : range[1], dimension: 3, right: 0, top: "middle",
                       itemHeight: 90, itemWidth: 12, calculable: false, textStyle: {color: t.ink, fontSize: 10}, text: [number(range[1], 3), number(range[0], 3)],
-                      inRange: {color: ratio ? RATIOS : VALUES}},
+                      inRange: {color: ratio ? c.ramps.ratio : c.ramps.value}},
           series: [{type: "heatmap", data: maps[i].map(([x, y, value, count]) => ({value: [x, y, value, ratio ? Math.log(value) : value, count], label: {color: onDark(value) ? "#fff" : "#000"}})),
                     itemStyle: {borderColor: t.paper, borderWidth: 1},
                     label: {show: xs.length <= 14, fontSize: 10, formatter: (q) => number(q.value[2], 3)}}],
@@ -104,7 +102,7 @@
                         axisLabel: {formatter: (v) => number(v, 4)}}),
         series: shown.map((p) => ({
           name: c.policies[p], type: "line", symbolSize: 7, itemStyle: {color: c.colours[p]},
-          lineStyle: {color: c.colours[p], width: 2, type: {solid: "solid", dashed: [8, 4], dotted: [2, 3], dashdot: [8, 3, 2, 3]}[c.lines[p]]},
+          lineStyle: {color: c.colours[p], width: 2, type: dashes[c.lines[p]]},
           data: xs.map((_, x) => found(p, (at) => !c.axes.length || at[chosen.x] === x)[0]),
         })),
       });

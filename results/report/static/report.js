@@ -237,7 +237,7 @@
 
   // --- curves --------------------------------------------------------------------------------------------------------
 
-  const LINES = {solid: "solid", dashed: [8, 4], dotted: [2, 3], dashdot: [8, 3, 2, 3]};
+  const DASHES = {solid: "solid", dashed: [8, 4], dotted: [2, 3], dashdot: [8, 3, 2, 3]};
 
   const cdf = (c, t) => ({height: 330, renderer: "svg", option: {
     ...base(t),
@@ -256,7 +256,7 @@
       if (!c.tail && !c.log && points.length) points.unshift([points[0][0], 0]);
       return {name: s.name, type: "line", step: c.tail ? "start" : "end", showSymbol: points.length < 3, symbolSize: 5,
               data: c.log ? points.filter(([x, y]) => x > 0 && (!c.tail || y > 0)) : points,
-              lineStyle: {color: s.colour, type: LINES[s.line], width: 2}, itemStyle: {color: s.colour}};
+              lineStyle: {color: s.colour, type: DASHES[s.line], width: 2}, itemStyle: {color: s.colour}};
     }),
   }});
 
@@ -373,12 +373,12 @@
     yAxis: axis(t, {type: "value", scale: true, name: c.y, nameLocation: "middle", nameGap: 44}),
     series: c.series.map((s) => ({
       name: s.name, type: "line", symbolSize: 5, showSymbol: s.x.length < 60, data: s.x.map((x, i) => [x, s.y[i]]),
-      lineStyle: {color: s.colour, type: LINES[s.line], width: 2}, itemStyle: {color: s.colour},
+      lineStyle: {color: s.colour, type: DASHES[s.line], width: 2}, itemStyle: {color: s.colour},
     })),
   }});
 
   const KIND_OF = {gantt, times, budget, spent, cdf, curve, classes, links, decisions};
-  window.echelonReport = {charts, kinds: KIND_OF, base, axis, below, legend, look, lines, number, seconds, heat, drawn, draw, redraw: [],
+  window.echelonReport = {charts, kinds: KIND_OF, base, axis, below, legend, look, lines, number, seconds, dashes: DASHES, heat, drawn, draw, redraw: [],
                           resized: (id) => scalable(drawn.get(id), document.getElementById(id))};
 
   function draw(id) {
