@@ -139,6 +139,24 @@ def test_how_far_computation_repeats_itself_is_said(tmp_path):
     assert found.spread == pytest.approx(0.25)  # quartiles 0.15 and 0.25, median 0.2
 
 
+@pytest.mark.parametrize(("kind", "expected_s"), [("all-reduce", [0.2, 0.2]), ("send", [0.1, 0.3])])
+def test_ranks_that_do_the_same_compute_for_the_same_time_but_stages_of_a_pipeline_do_not(tmp_path, kind, expected_s):
+    paths = []
+    for rank, computed_s in enumerate((0.1, 0.3)):
+        exchange = {"name": "x", "sent": {1 - rank: 800}, "received": {1 - rank: 800}}
+        iteration = {
+            "operations": [{"kind": kind, "ranks": [0, 1], "exchanges": [exchange]}],
+            "events": [{"computed_s": computed_s, "call": 0}, {"computed_s": 0, "waits": [0]}],
+            "rest_s": 0,
+        }
+        head = {"schema": "echelon-observed", "version": 1, "rank": rank, "ranks": 2}
+        paths.append(tmp_path / f"rank{rank}.json")
+        paths[-1].write_text(json.dumps({**head, "iterations": [iteration, iteration]}))
+    dag = formats.read("live", paths, {}).dag
+    computed_s = [sum(each.duration_s for each in dag.computes if each.rank == rank) for rank in (0, 1)]
+    assert computed_s == pytest.approx(expected_s)
+
+
 def test_files_that_do_not_belong_together_are_refused(tmp_path):
     text = live.EXAMPLE_FILES["rank0.json"]
     first, second = tmp_path / "a.json", tmp_path / "b.json"

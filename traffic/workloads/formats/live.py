@@ -1,6 +1,7 @@
 """What the agent in a PyTorch process saw of a training program (`echelon live`), one file per rank.
 
-The last iterations that are alike are taken, and of each computation the median. A computation ends where the program called an operation, or
+The last iterations that are alike are taken, and of each computation the median. Ranks that call the same collectives and wait for the
+same compute for the same time, the median over all of them: where they differed, others had the processor. A computation ends where the program called an operation, or
 waited for one. Computations under 0.2 ms count with the next one. Flows are those of the process group's own algorithms: a ring,
 a binomial tree up to 32 kB and for broadcasts, messages directly. They wait for the computation before the call, and those that
 pass something on also for what they pass on. A program that waits for an operation waits for the flows that come to and leave from its
@@ -64,7 +65,7 @@ def read(paths: Sequence[Path], *, compute: str | None = None) -> Imported:
     source = str(ranks[0][0])
     found = _certainty(ranks)
     last = [observed.iterations[-found.alike :] for _, observed in ranks]
-    times_s = [_medians(iterations) for iterations in last]
+    times_s = _medians(last)
     busiest_s = max(sum(times) for times in times_s)
     factor = 1.0
     if compute is not None:
@@ -170,10 +171,29 @@ def _alike(path: Path, observed: Observed) -> int:
     return count
 
 
-def _medians(iterations: Sequence[ObservedIteration]) -> list[float]:
-    """What a rank computes before each event, and before the end."""
+def _medians(ranks: Sequence[Sequence[ObservedIteration]]) -> list[list[float]]:
+    """What each rank computes before each event, and before the end; the same for ranks that do the same."""
+    courses = [_course(rank, iterations[-1]) for rank, iterations in enumerate(ranks)]
+    alike: dict[tuple[object, ...], list[ObservedIteration]] = {}
+    for course, iterations in zip(courses, ranks, strict=True):
+        alike.setdefault(course, []).extend(iterations)
+    medians = {course: _median(iterations) for course, iterations in alike.items()}
+    return [medians[course] for course in courses]
+
+
+def _median(iterations: Sequence[ObservedIteration]) -> list[float]:
     columns = zip(*([*(event.computed_s for event in each.events), each.rest_s] for each in iterations), strict=True)
     return [statistics.median(column) for column in columns]
+
+
+def _course(rank: int, iteration: ObservedIteration) -> tuple[object, ...]:
+    """What an iteration calls and waits for, whichever rank it is of; where there are messages, of that `rank` alone.
+
+    Ranks that send messages may be stages of a pipeline, which compute different things.
+    """
+    called = tuple((each.kind, each.ranks, len(each.exchanges), each.unit) for each in iteration.operations)
+    whose = rank if any(_kind(each) == "message" for each in iteration.operations) else None
+    return whose, called, tuple((event.call, event.waits, event.carried) for event in iteration.events)
 
 
 def _kinds(operations: Sequence[Called]) -> str:
