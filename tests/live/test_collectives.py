@@ -17,6 +17,15 @@ def test_every_operation_gives_what_gloo_gives(tmp_path, ranks):
     assert all(int(re.search(r"compared (\d+)", text)[1]) > 400 for text in said)
 
 
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_groups_of_one_and_of_some_and_rare_forms_give_what_gloo_gives(tmp_path, ranks):
+    codes = end(start(tmp_path, ranks, ROOT / "tests/live/more_operations.py", MASTER_ADDR="127.0.0.1"))
+    said = [printed(tmp_path, rank) for rank in range(ranks)]
+    assert codes == [0] * ranks, said
+    assert not [line for text in said for line in text.splitlines() if "differs" in line], said
+    assert all(int(re.search(r"compared (\d+)", text)[1]) > 40 for text in said)
+
+
 def test_all_ranks_hear_of_the_death_of_one(tmp_path):
     codes = end(start(tmp_path, 4, ROOT / "tests/live/dies.py"))
     assert codes[1] == -9

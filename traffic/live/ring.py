@@ -51,7 +51,8 @@ class Ring(Exchange):
         views: list[Piece] = []
         longest = max((stop - start for start, stop in parts), default=0)
         piece_elements = max(piece_bytes_of(longest * self._element_bytes) // self._element_bytes, 1)
-        self._first = cut(self._stretch(*parts[first]), piece_elements * self._element_bytes)
+        # A ring of one has nobody to send to, and its rank has all parts.
+        self._first = cut(self._stretch(*parts[first]), piece_elements * self._element_bytes) if n > 1 else []
         self._scratch = torch.empty(min(longest, piece_elements) if reducing else 0, dtype=buffer.dtype)
         scratch = as_bytes(self._scratch)
         for turn, part in enumerate(reducing + storing):
