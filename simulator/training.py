@@ -120,7 +120,7 @@ class TrainingJobs:
         hosts = {host for job in jobs for host in job.placement} if faults else set()
         self._slow = {host: Slowdowns(faults, host) for host in hosts}
         self._progress = [JobProgress(job) for job in jobs]
-        self._durations = [Durations(job, record.repeat) for job in jobs]
+        self._durations = [Durations(job, record.repeat, self._measured.took_s) for job in jobs]
         self._gates = [None if job.discipline is None else Gate(job) for job in jobs]
         """What lets a job's transfers go; None: they go as soon as they are ready."""
         self._held_since_s: dict[tuple[int, StepKey], float] = {}

@@ -41,7 +41,8 @@ def live(
     policy, and counts from the iteration on from which it repeats itself.
 
     With `compute: {profiled: 400 ms}` computation is real, and lasts as long as on a GPU that takes so long for an
-    iteration. With `compute: measured` (the default) it lasts as long as it does on this machine.
+    iteration. With `compute: measured` (the default) it lasts as long as it does on this machine: each run is explained
+    by what its computations took, and predicted by what they took in the lesson.
 
     The folder holds the lesson, replay.yaml (what was learned, for `echelon run`), live/ (an ordinary run folder, with what each rank
     printed in raw/<run>/live/), and with --check replayed/. Needs PyTorch: scripts/setup.sh --live.
@@ -66,7 +67,7 @@ def live(
         codes = []
         with Display(lesson.experiment, console, verbose=verbose) as display:
             code, summary = runner.run(
-                lesson.experiment, root / living.LIVE, "emulation", display, programs=lesson.programs
+                lesson.performed, root / living.LIVE, "emulation", display, programs=lesson.programs
             )
         codes.append(code)
         say(summary_table(summary, blame=verbose))

@@ -122,7 +122,7 @@ def explained_run(context: Context, asked: Asked, files: RunFiles) -> ExplainedR
         return ExplainedRun(
             run_index=found.run_index,
             zero_monotonic_s=found.zero_monotonic_s,
-            ideal_s=stages.times(stages.ideal, Measured()),
+            ideal_s=stages.times(stages.ideal, causes.ideal),
             computation_s=stages.times(stages.ideal, late),
             unhindered_s=unhindered_s,
             decisions_s=decisions_s,

@@ -6,10 +6,13 @@ declared, captured and judged as replays are, and it can be replayed and simulat
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from echelon.experiment import schema, yaml_file
 from echelon.experiment.fault_lines import refusal
@@ -29,6 +32,7 @@ LIVE, REPLAYED = "live", "replayed"
 """Folders in that of the experiment, beside LESSON: the runs of the programs, and those of replays."""
 REPLAY_FILE = "replay.yaml"
 """The experiment with what was learned in the place of programs, which `echelon run` takes."""
+MEASURED_WORDS = "computation is measured: it is predicted by the medians of the lesson, and each run is explained by what computations took in it"
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,21 @@ class Lesson:
     """Such as `echelon run` takes it."""
     programs: tuple[LiveProgram, ...]
     words: tuple[str, ...]
-    """How certain that is, program by program."""
+    """How certain that is, program by program, and whose computation will be measured."""
+
+    @property
+    def performed(self) -> Experiment:
+        """The same for runs of the programs: its notes say whose computation is measured in them."""
+        notes = (
+            msgspec.structs.replace(each, facts=(*each.facts, MEASURED_WORDS)) if each.job in self.measured else each
+            for each in self.experiment.notes
+        )
+        return dataclasses.replace(self.experiment, notes=tuple(notes))
+
+    @property
+    def measured(self) -> frozenset[str]:
+        """The jobs whose computation takes what it takes here."""
+        return frozenset(each.job for each in self.programs if not each.profiled)
 
 
 def learn(path: Path, override: Mapping[str, Any], root: Path, report: Report) -> Lesson:
@@ -78,6 +96,8 @@ def learn(path: Path, override: Mapping[str, Any], root: Path, report: Report) -
         warm_up[each.name] = max(found.first_alike, 1)
         iterations[each.name] = found.iterations - warm_up[each.name]
         words.append(f"learned {each.name}: {found}")
+        if each.profiled is None:
+            words.append(f"{each.name}: {MEASURED_WORDS}")
     data = learned_data(
         with_absolute_files(data, path.parent),
         programs,

@@ -3,11 +3,15 @@
 A draw depends on the seed, the repeat, the job, the rank, the iteration and the computation, and on nothing else. So
 simulator, agents and analysis come to the same durations, each by itself, and all policies are compared on the same ones.
 What a job *declares* stays as it is: nobody tells a scheduler what will be drawn.
+
+What nobody can draw is how long real computations take, of a training program that runs as fast as its machine has it. Then
+each run's log says it, and whoever asks of that run is told what was logged.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,6 +20,7 @@ from echelonflow.errors import InputError
 
 if TYPE_CHECKING:
     from echelonflow.model.dag import Compute, Job
+    from echelonflow.model.flow_key import FlowKey
 
 MOST_JITTER = 10.0
 """Coefficient of variation; beyond that a lognormal's mean is made by draws that hardly ever come."""
@@ -65,10 +70,14 @@ class Draws(msgspec.Struct, frozen=True):
 
 
 class Durations:
-    """How long the computations of a job take in a repeat: as declared, unless they are drawn."""
+    """How long the computations of a job take in a repeat: as declared, unless they are drawn.
 
-    def __init__(self, job: Job, repeat: int) -> None:
+    What one `took_s` in a run, by job, iteration and step, it takes.
+    """
+
+    def __init__(self, job: Job, repeat: int, took_s: Mapping[FlowKey, float] | None = None) -> None:
         self.draws = job.draws
+        self._job, self._took_s = job.name, took_s or {}
         if job.draws is None:
             return
         import hashlib
@@ -84,6 +93,8 @@ class Durations:
 
     def of(self, iteration: int, step: Compute) -> float:
         """Seconds that a computation takes in an iteration."""
+        if self._took_s and (took_s := self._took_s.get((self._job, iteration, step.name))) is not None:
+            return took_s
         if self.draws is None:
             return step.duration_s
         factor = self._slowdown if step.rank in self._slow else 1.0
@@ -98,6 +109,6 @@ class Durations:
         return (int.from_bytes(drawn.digest(), "big") // 2048 + 0.5) / (1 << 8 * _DRAW_BYTES - 11)
 
 
-def drawn(job: Job, repeat: int) -> Durations | None:
-    """What the computations of a job take in a repeat; None where they take what is declared."""
-    return None if job.draws is None else Durations(job, repeat)
+def drawn(job: Job, repeat: int, took_s: Mapping[FlowKey, float] | None = None) -> Durations | None:
+    """What the computations of a job take in a repeat; None where they take what is declared. `took_s` as for `Durations`."""
+    return Durations(job, repeat, took_s) if took_s or job.draws is not None else None

@@ -56,9 +56,15 @@ class Measured:
     """What each link carried, in the order of the network's links; None for what they declare."""
     acknowledgement_share: float = 0.0
     """Bytes of acknowledgements that went back for each byte of data: links carry them before the data of others."""
-
+    took_s: Mapping[FlowKey, float] = field(default_factory=dict)
+    """How long computations took where that is what they take, and no lateness: those of training programs whose computation is measured."""
     held_s: Mapping[FlowKey, float] | None = None
     """By job, iteration and host: when iterations began there that were held back; others were not. None where the policy is to say so."""
+
+    @property
+    def ideal(self) -> Measured:
+        """The same run without any cause: computations still take what they take in it."""
+        return Measured(took_s=self.took_s)
 
     @property
     def obeys_at_once(self) -> bool:

@@ -29,7 +29,8 @@ class AssignedRun(msgspec.Struct, frozen=True):
 class LiveProgram(msgspec.Struct, frozen=True, kw_only=True):
     """A training program that runs in the place of a replay: rank i of job `job` on `placement[i]`.
 
-    Iterations from `warm_up` on are those of the job. Where computation is `profiled`, it takes what the job says.
+    Iterations from `warm_up` on are those of the job. Where computation is `profiled`, it takes what the job says; elsewhere it is
+    measured, and takes what each run's log says.
     """
 
     job: str

@@ -19,7 +19,8 @@ READY_LIMIT_S = 300.0
 class LivePart(msgspec.Struct, frozen=True, kw_only=True):
     """The process of rank `rank` of job `job` on `host`. Without a plan it only observes, and writes that to `observed`.
 
-    With one, iterations from `warm_up` on are those of the plan. Where computation is `profiled`, it takes what the plan says.
+    With one, iterations from `warm_up` on are those of the plan. Where computation is `profiled`, it takes what the plan says; elsewhere it
+    is measured.
     """
 
     job: str
@@ -46,7 +47,8 @@ class LivePart(msgspec.Struct, frozen=True, kw_only=True):
 class LiveOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What the process of a rank found in a run.
 
-    `computed` computations ended, of which `overran` took longer than their profile by more than a hundredth. Of what was exchanged in
+    `computed` computations ended, of which `overran` took longer than their profile by more than a hundredth; None where computation is
+    measured, and has none. Of what was exchanged in
     iterations that count, `scheduled_bytes` went by flows that were declared; `other_bytes` did not, as the program did otherwise than it was
     seen to.
     """
@@ -54,7 +56,7 @@ class LiveOutcome(msgspec.Struct, frozen=True, kw_only=True):
     job: str
     rank: int
     computed: int
-    overran: int
+    overran: int | None
     scheduled_bytes: int
     other_bytes: int
     first_other: str | None = None

@@ -159,7 +159,7 @@ def _judged(run: RawRun, plan: Plan, evidence: Evidence) -> AnalysedRun:
     rows = run_rows(
         record, jobs,
         predicted=context.predicted(outcome.policy, outcome.repeat), packets=evidence.packets,
-        network=context.manifest.network,
+        network=context.manifest.network, took_s=evidence.took_s,
     )  # fmt: skip
     rows = dataclasses.replace(rows, iterations=_with_policies(rows.iterations, outcome.policy, evidence.swapped))
     counted = counted_of(rows.iterations, jobs, context.manifest.counting)

@@ -52,13 +52,20 @@ def measured(
     jobs: Sequence[Job],
     carried_Bps: tuple[float, ...] | None,
     acknowledged_share: float = 0.0,
+    took_s: Mapping[FlowKey, float] | None = None,
 ) -> Measured:
-    """All causes of one run; what no record tells of counts as on time."""
+    """All causes of one run; what no record tells of counts as on time. Computations take what they `took_s`, where that is what they take."""
     record = read.record
     late_s = {(c.job, c.iteration, c.step): c.late_s for c in record.computes if c.late_s > 0}
     held_s = dict(read.held_s) if read.held_s else None
     return Measured(
-        late_s, _late_releases(read, jobs), _settings(read, packets), carried_Bps, acknowledged_share, held_s
+        late_s,
+        _late_releases(read, jobs),
+        _settings(read, packets),
+        carried_Bps,
+        acknowledged_share,
+        took_s or {},
+        held_s,
     )
 
 
@@ -243,7 +250,7 @@ def causes_of(run: RawRun, evidence: Evidence) -> Measured:
     attempt = None if calibration is None else calibration.of_run(run.outcome.run_index)
     carried = None if network is None else carried_Bps(network, attempt, evidence.waited)
     share = 0.0 if network is None else acknowledgement_share(run.outcome, network.hosts)
-    return measured(evidence.read, evidence.packets, evidence.jobs, carried, share)
+    return measured(evidence.read, evidence.packets, evidence.jobs, carried, share, evidence.took_s)
 
 
 def unhindered(causes: Measured, record: RunRecord, run: RunOutcome) -> Measured:

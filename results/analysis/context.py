@@ -64,6 +64,12 @@ class Context:
         return Limits.with_changes(self.manifest.limits)
 
     @cached_property
+    def measured_jobs(self) -> frozenset[str]:
+        """Training programs whose computation is measured: what it takes in a run, its log alone says."""
+        programs = () if self.assignment is None else self.assignment.programs
+        return frozenset(program.job for program in programs if not program.profiled)
+
+    @cached_property
     def predictions(self) -> Mapping[RunOf, RunRows]:
         """Rows of the fluid run of each policy and repeat that was predicted."""
         return {run: run_rows(record, self.jobs) for run, record in self.prediction.items()}

@@ -116,16 +116,17 @@ def of_times(
     *,
     may_be_late: bool = False,
     held_s: Mapping[FlowKey, float] | None = None,
+    took_s: Mapping[FlowKey, float] | None = None,
 ) -> list[str]:
     """Where times in logs cannot be: outside the run, before what a step waits for, or longer than lateness tells.
 
     `held_s` says by job, iteration and host when iterations were to begin that were held back. Where steps
     `may_be_late`, one may take longer and begin later, but never earlier: planned faults slow hosts down or end them, and programs do more than a
-    profile has.
+    profile has. What computations `took_s` by the log itself is what they take: nothing else says how long they should.
     """
     later_s = math.inf if may_be_late else 0.0
     causes = _causes(record, acked_s, jobs, later_s, held_s)
-    wrong = [*_outside(record, outcome), *_durations(record, jobs, later_s), *causes]
+    wrong = [*_outside(record, outcome), *_durations(record, jobs, later_s, took_s), *causes]
     return [f"times in logs contradict each other: {named(wrong)}; see agents/*.jsonl"] if wrong else []
 
 
@@ -140,9 +141,11 @@ def _outside(record: RunRecord, outcome: RunOutcome) -> Iterator[str]:
             yield f"{job}/{step} of iteration {iteration} lies outside the run"
 
 
-def _durations(record: RunRecord, jobs: Sequence[Job], later_s: float) -> Iterator[str]:
+def _durations(
+    record: RunRecord, jobs: Sequence[Job], later_s: float, took_s: Mapping[FlowKey, float] | None
+) -> Iterator[str]:
     steps = {job.name: job.dag.by_name for job in jobs}
-    durations = {job.name: Durations(job, record.repeat) for job in jobs}
+    durations = {job.name: Durations(job, record.repeat, took_s) for job in jobs}
     for c in record.computes:
         step = steps[c.job][c.step]
         assert isinstance(step, Compute), "records were checked"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from echelonflow.errors import InputError
@@ -41,6 +41,8 @@ class Evidence:
     captures: Mapping[str, pcap.Capture]
     captures_wrong: Sequence[str]
     packets: Mapping[FlowKey, FlowPackets]
+    took_s: Mapping[FlowKey, float]
+    """How long computations took of jobs whose computation is measured: that is what they take."""
     waited: Sequence[WaitedFor]
     """Links for which flows waited, the one farthest off its declaration first."""
 
@@ -91,7 +93,8 @@ class RawRun:
         logs = [part.events for part in (self.files, *self.files.restarts())]
         swapped = swaps(logs, outcome, read.record.decisions, read.faults)
         planned = adopted(logs, outcome, plan, read.faults)
-        self._note(read, plan)
+        took_s = _taken_s(read.record, self.context.measured_jobs)
+        self._note(read, plan, took_s)
         clock = self._clock()
         captures, captures_wrong = self._captures(read.record)
         # Without a controller agents choose their marks alone, and nobody decides them.
@@ -99,7 +102,7 @@ class RawRun:
         decided = {} if alone else _decided(read.record)
         packets = packets_of_run(read.record, plan, captures, clock, decided) if clock is not None else {}
         waited = self._waited(read.record, plan, captures, clock)
-        return Evidence(plan.jobs, read, swapped, planned, clock, captures, captures_wrong, packets, waited)
+        return Evidence(plan.jobs, read, swapped, planned, clock, captures, captures_wrong, packets, took_s, waited)
 
     def _check_plan(self, plan: Plan) -> None:
         """Note where the plan contradicts others; InputError where it contradicts itself."""
@@ -127,7 +130,7 @@ class RawRun:
             self.wrong.append(f"manifest.json and plan.json do not fit: {error}")
             return []
 
-    def _note(self, read: ReadRun, plan: Plan) -> None:
+    def _note(self, read: ReadRun, plan: Plan, took_s: Mapping[FlowKey, float]) -> None:
         """What could not be read of the logs, and where their times contradict each other."""
         more = len(read.faults) - NAMED_AT_MOST
         self.wrong.extend(f"cannot be read, and is left out: {fault}" for fault in read.faults[:NAMED_AT_MOST])
@@ -138,7 +141,7 @@ class RawRun:
         late = bool(self.context.manifest.faults or programs)
         self.wrong.extend(
             contradictions.of_times(
-                read.record, read.acked_s, self.outcome, plan.jobs, may_be_late=late, held_s=read.held_s
+                read.record, read.acked_s, self.outcome, plan.jobs, may_be_late=late, held_s=read.held_s, took_s=took_s
             )
         )
         self.wrong.extend(of_windows(read.record, read.acked_s, plan.jobs, programs))
@@ -179,6 +182,15 @@ def _assigned(context: Context, name: str) -> AssignedRun | None:
     """What was assigned under the name of a run; None where assignment.json does not tell."""
     runs = () if context.assignment is None else context.assignment.runs
     return next((run for run in runs if run.label == name), None)
+
+
+def _taken_s(record: RunRecord, jobs: Collection[str]) -> dict[FlowKey, float]:
+    """How long every computation of `jobs` took, by job, iteration and step; what it was late by is not part of it."""
+    return {
+        (c.job, c.iteration, c.step): max(c.finish_s - c.late_s - c.start_s, 0.0)
+        for c in record.computes
+        if c.job in jobs
+    }
 
 
 def _decided(record: RunRecord) -> dict[tuple[str, str], dict[int, list[Decided]]]:

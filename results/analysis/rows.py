@@ -162,13 +162,14 @@ def run_rows(
     packets: Mapping[FlowKey, FlowPackets] | None = None,
     network: Network | None = None,
     is_prediction: bool = False,
+    took_s: Mapping[FlowKey, float] | None = None,
 ) -> RunRows:
-    """All rows of a run of `jobs`; `predicted`, `packets` and `network` as for `iteration_rows` and `flow_rows`.
+    """All rows of a run of `jobs`; `predicted`, `took_s`, `packets` and `network` as for `iteration_rows` and `flow_rows`.
 
     A run that is a fluid simulation itself `is_prediction` of its own iterations.
     """
     times = GroupTimes.of(FlowNumbers.of(record.flows))
-    iterations = iteration_rows(record, jobs, predicted)
+    iterations = iteration_rows(record, jobs, predicted, took_s)
     if is_prediction:
         iterations = [dataclasses.replace(row, predicted_s=row.duration_s) for row in iterations]
     return RunRows(
@@ -179,11 +180,15 @@ def run_rows(
 
 
 def iteration_rows(
-    record: RunRecord, jobs: Sequence[Job], predicted: Sequence[IterationRow] = ()
+    record: RunRecord,
+    jobs: Sequence[Job],
+    predicted: Sequence[IterationRow] = (),
+    took_s: Mapping[FlowKey, float] | None = None,
 ) -> list[IterationRow]:
     """Completed iterations of all jobs (`echelonflow.model.iterations`).
 
-    `predicted` are those of a fluid run of the same jobs and policy. Background traffic has none.
+    `predicted` are those of a fluid run of the same jobs and policy. Computations take what they `took_s` by the run's
+    log, where that is what they take. Background traffic has no iterations.
     """
     rows = []
     expected_s = {(row.job, row.iteration): row.duration_s for row in predicted}
@@ -191,7 +196,7 @@ def iteration_rows(
     for job in jobs:
         if job.is_background:
             continue
-        unavoidable_s = iteration_times_without_network(job.dag, job.iterations, drawn(job, record.repeat))
+        unavoidable_s = iteration_times_without_network(job.dag, job.iterations, drawn(job, record.repeat, took_s))
         ends = ends_s(last_s[job.name], job.start_s)
         for iteration, duration_s in enumerate(durations_s(ends, job.start_s)):
             rows.append(

@@ -31,8 +31,8 @@ class Trained:
     job: str
     computed: int
     """Computations that ended, of all ranks and runs."""
-    overran: int
-    """Of these, how many took longer than their profile by over a hundredth."""
+    overran: int | None
+    """Of these, how many took longer than their profile by over a hundredth; None where computation was measured, and has none."""
     scheduled_bytes: int
     other_bytes: int
     """What did not go by declared flows, in iterations that count."""
@@ -44,8 +44,8 @@ class Trained:
     """By policy and repeat."""
 
     @property
-    def overran_share(self) -> float:
-        return self.overran / max(self.computed, 1)
+    def overran_share(self) -> float | None:
+        return None if self.overran is None else self.overran / max(self.computed, 1)
 
     @property
     def other_share(self) -> float:
@@ -94,10 +94,11 @@ def trained(folder: RunFolder) -> list[Trained]:
 
 
 def _trained(job: str, each: list[LiveOutcome], lesson: Losses, runs: Mapping[tuple[str, int], Losses]) -> Trained:
+    overran = [one.overran for one in each if one.overran is not None]
     return Trained(
         job=job,
         computed=sum(one.computed for one in each),
-        overran=sum(one.overran for one in each),
+        overran=sum(overran) if overran else None,
         scheduled_bytes=sum(one.scheduled_bytes for one in each),
         other_bytes=sum(one.other_bytes for one in each),
         first_other=next((one.first_other for one in each if one.first_other is not None), None),
@@ -139,7 +140,10 @@ def _is_number(text: str) -> bool:
 def training_lines(programs: Iterable[Trained]) -> Iterator[str]:
     """What is to be known of each program, in words."""
     for one in programs:
-        yield f"{one.job}: {one.overran:,} of {one.computed:,} computations took longer than their profile by over 1 %"
+        if one.overran is None:
+            yield f"{one.job}: {one.computed:,} computations were measured: each run is explained by what they took in it"
+        else:
+            yield f"{one.job}: {one.overran:,} of {one.computed:,} computations took longer than their profile by over 1 %"
         if one.other_bytes:
             yield (
                 f"{one.job}: {one.other_share:.1%} of all bytes were not declared, as the program did otherwise than in the "

@@ -19,8 +19,8 @@ def outcome(rank: int, **changed: object) -> LiveOutcome:
     return LiveOutcome(**(values | changed))
 
 
-def trained_run(root: Path) -> Path:
-    """The folder of the runs, beside that of the lesson, both in `root`; it is not analysed."""
+def trained_run(root: Path, **changed: object) -> Path:
+    """The folder of the runs, beside that of the lesson, both in `root`; it is not analysed. What ranks found may be `changed`."""
     network = paper_network()
     jobs = [paper_job(network, 2)]
     runs = [synthetic_run(jobs, network, name, 0, index) for index, name in enumerate(POLICIES)]
@@ -32,5 +32,5 @@ def trained_run(root: Path) -> Path:
         (run.root / "live").mkdir()
         run.output("pipeline", 1).write_text(PRINTED[run.root.name])
         for rank, host in enumerate(("h1", "h2")):
-            write_live_outcome(run.live(host), outcome(rank))
+            write_live_outcome(run.live(host), outcome(rank, **changed))
     return made

@@ -61,6 +61,16 @@ def test_what_programs_found_is_added_up_and_losses_are_compared_with_the_lesson
     )
 
 
+def test_of_a_program_whose_computation_is_measured_nothing_took_longer_than_it_should(tmp_path):
+    live = trained_run(tmp_path, overran=None)
+    (one,) = trained(RunFolder(live))
+    assert (one.computed, one.overran, one.overran_share) == (400, None, None)
+    first = next(iter(training_lines([one])))
+    assert first == "pipeline: 400 computations were measured: each run is explained by what they took in it"
+    analyse(live)
+    assert first in (live / "report.html").read_text()
+
+
 def test_what_was_not_declared_is_said_with_its_first_operation(live):
     run = RunFolder(live).runs()[0]
     write_live_outcome(run.live("h1"), outcome(0, other_bytes=400, first_other="all_gather of 4 kB"))

@@ -16,20 +16,21 @@ class Rehearsal:
     """The computations of one rank of `job`, in the iterations that count.
 
     Where computation is `profiled`, what ends too early lasts until it should have ended: a GPU that takes so long. What ends too late is
-    late by that. The next one begins when this one was due, as it does in a replay, so that being late does not add up.
+    late by that. The next one begins when this one was due, as it does in a replay, so that being late does not add up. Elsewhere a
+    computation takes what it takes, whatever was seen before: it is due when it ends.
     """
 
     def __init__(self, job: Job, rank: int, profiled: bool, on_computed: OnComputed) -> None:
         self._steps = {step.name: step for step in job.dag.computes if step.rank == rank}
-        self._rank, self._profiled, self._on_computed = rank, profiled, on_computed
+        self._rank, self._on_computed = rank, on_computed
         self.since_s = 0.0
         """When the computation under way began."""
         self._seen: set[str] = set()
         self.iteration = -1
         self.computed = 0
         """Computations that have ended."""
-        self.overran = 0
-        """Of these, how many took longer than their profile by more than a hundredth."""
+        self.overran: int | None = 0 if profiled else None
+        """Of these, how many took longer than their profile by more than a hundredth; None where they have no profile."""
 
     def begin_iteration(self, iteration: int, since_s: float) -> None:
         """An iteration begins, with a computation since `since_s`."""
@@ -47,15 +48,15 @@ class Rehearsal:
         if step is None or name in self._seen:
             return
         self._seen.add(name)
-        start_s, due_s = self.since_s, self.since_s + step.duration_s
+        start_s, now_s = self.since_s, time.monotonic()
         self.computed += 1
-        now_s = time.monotonic()
-        self.overran += now_s > due_s + step.duration_s / 100
-        if self._profiled:
+        if self.overran is None:
+            due_s = now_s
+        else:
+            due_s = start_s + step.duration_s
+            self.overran += now_s > due_s + step.duration_s / 100
             while now_s < due_s:
                 time.sleep(due_s - now_s)
                 now_s = time.monotonic()
-            self.since_s = due_s
-        else:
-            self.since_s = now_s
+        self.since_s = due_s
         self._on_computed(self.iteration, step, start_s, due_s, now_s)
