@@ -137,6 +137,9 @@ class Engine:
         burst_s = realism.bursts_for(policy.enforcer)
         self._bursts = Bursts(burst_s) if burst_s > 0 else None
         self._expires_s = math.inf
+        self._seen: tuple[Snapshot, Ints | None] | None = None
+        """What the source showed last of just these flows, and for which row of theirs each of its rows stands."""
+        self._seen_handle = self._flows.handle
         self._on_their_way: list[tuple[float, int, _Decision]] = []
         """Heap of (when in force, sequence number, decision)."""
         self._sequence = 0
@@ -228,6 +231,7 @@ class Engine:
         self.decisions += 1
         flows = self._flows
         snapshot, rows = self._source.snapshot(flows, self.now_s)
+        self._seen, self._seen_handle = (snapshot, rows), flows.handle
         allocation = self._policy(snapshot)
         self._expires_s = allocation.valid_until_s
         rates = _placed(allocation.rates_Bps, rows)
@@ -303,7 +307,7 @@ class Engine:
         if self._classes is None and self._ahead is None and (wait or not undecided.any()):
             self._set_rates(np.where(undecided, 0.0, flows.allowed_Bps))
             return
-        snapshot, rows = self._source.snapshot(flows, self.now_s)
+        snapshot, rows = self._paths()
         order = np.arange(len(flows)) if rows is None else rows
         if self._classes is None and self._ahead is not None:
             # What starts ahead and what is still to make room for it may be more than a link carries.
@@ -319,14 +323,14 @@ class Engine:
 
     def _share_what_is_carried(self) -> None:
         """Rates where links carry other than they declare, settings come one by one, or nobody decides."""
-        snapshot, rows = self._source.snapshot(self._flows, self.now_s)
+        snapshot, rows = self._paths()
         order = np.arange(len(self._flows)) if rows is None else rows
         capacity_Bps = self._capacity_Bps(snapshot)
         rates = self._shares_of(capacity_Bps, snapshot, order)
         if self._replayed is not None and self._replayed.acknowledgements is not None:
-            handle = self._flows.handle[order]
+            ways = self._replayed.acknowledgements.ways_back(self._flows.handle[order])
             for _ in range(ROUNDS):
-                left_Bps = self._replayed.acknowledgements.left_Bps(handle, rates, capacity_Bps)
+                left_Bps = ways.left_Bps(rates, capacity_Bps)
                 rates = self._shares_of(left_Bps, snapshot, order)
         self._set_rates(_placed(rates, rows))
 
@@ -362,7 +366,7 @@ class Engine:
         """Let every flow go at its rate from now on, after what its path lets pass at once."""
         flows = self._flows
         if self._bursts is not None:
-            snapshot, rows = self._source.snapshot(flows, self.now_s)
+            snapshot, rows = self._paths()
             if self._replayed is not None:  # a link that carries less is full with less
                 snapshot = dataclasses.replace(snapshot, capacity_Bps=self._capacity_Bps(snapshot))
             passed_bytes = self._bursts.passed(snapshot, rates_Bps if rows is None else rates_Bps[rows])
@@ -370,6 +374,19 @@ class Engine:
         flows.set_rates(rates_Bps)
         if self._rates is not None:
             self._rates.note(self.now_s, flows.handle, rates_Bps)
+
+    def _paths(self) -> tuple[Snapshot, Ints | None]:
+        """A snapshot of which paths, capacities and what is left of each flow are right, and that is all that sharing asks for.
+
+        Who shares what changes with flows. Between their ends there are many moments, and a whole snapshot takes long.
+        """
+        flows = self._flows
+        if self._seen is None or self._seen_handle is not flows.handle:
+            self._seen, self._seen_handle = self._source.snapshot(flows, self.now_s), flows.handle
+            return self._seen
+        snapshot, rows = self._seen
+        left_bytes = np.maximum(flows.remaining_bytes if rows is None else flows.remaining_bytes[rows], 1.0)
+        return dataclasses.replace(snapshot, now_s=self.now_s, remaining_bytes=left_bytes), rows
 
     def _guard(self, *, only_expired: bool) -> None:
         """Raise RunError where decisions expire again and again and nothing moves."""

@@ -11,7 +11,7 @@ import numpy as np
 from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats, Ints
 from echelonflow.scheduling import folding, weighting
-from echelonflow.scheduling.fill import max_min, max_min_in_order, stages_of
+from echelonflow.scheduling.fill import RowSets, max_min, max_min_in_order, stages_of
 from echelonflow.scheduling.folding import UNDECIDED, Fold
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.wire.classes import DATA_CLASSES
@@ -103,7 +103,8 @@ def shared_by_class(snapshot: Snapshot, traffic_class: Ints, capacity_Bps: Float
     """
     rates = np.zeros(snapshot.flows)
     decided = np.flatnonzero(traffic_class != UNDECIDED)
-    stages = [decided[rows] for rows in stages_of(traffic_class[decided])]
+    stages = stages_of(traffic_class[decided])
+    stages = RowSets(stages.start, decided[stages.rows])
     residual_Bps = (snapshot.capacity_Bps if capacity_Bps is None else capacity_Bps).copy()
     max_min_in_order(snapshot, stages, np.ones(snapshot.flows), rates, residual_Bps)
     return rates

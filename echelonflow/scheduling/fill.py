@@ -194,12 +194,14 @@ def max_min_in_order(
     Adds to `rates_Bps` (n entries) and uses up `residual_Bps`.
     """
     path_start, path_link = _block(snapshot.path_start), _block(snapshot.path_link)
-    closed = (residual_Bps <= _SPENT * snapshot.capacity_Bps)[path_link]
-    shut = np.zeros(len(closed) + 1, np.int64)
-    np.cumsum(closed, out=shut[1:])
-    open_flow = shut[path_start[1:]] == shut[path_start[:-1]]
+    stages, spent = RowSets.of(stages), residual_Bps <= _SPENT * snapshot.capacity_Bps
+    if spent.any():
+        closed = spent[path_link]
+        shut = np.zeros(len(closed) + 1, np.int64)
+        np.cumsum(closed, out=shut[1:])
+        stages = _only(stages, shut[path_start[1:]] == shut[path_start[:-1]])
     _fill(
-        _only(RowSets.of(stages), open_flow),
+        stages,
         path_start,
         path_link,
         weights,
