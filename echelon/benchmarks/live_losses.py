@@ -6,8 +6,6 @@ the order of sums, and with it the last digits. Needs PyTorch: scripts/setup.sh 
 
 from __future__ import annotations
 
-import os
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ from pathlib import Path
 from echelon.benchmarks import Figure, Say
 from echelon.benchmarks._live_ranks import require_torch, run_ranks
 from echelon.places import EXAMPLES
+from echelon.running import gloo
 from echelonflow.child_process import module_argv
 from echelonflow.errors import RunError
 from results.analysis.training import losses_in
@@ -36,9 +35,9 @@ def run(repeat: int, say: Say) -> list[Figure]:
         off, last = [], []
         for seed in range(repeat):
             argv = [str(FOLDER / name), "--steps", str(STEPS), "--seed", str(seed)]
-            ours, gloo = losses_of_ours(argv), losses_of_gloo(argv)
-            off.append(farthest(ours, gloo))
-            last.append((gloo[0], gloo[STEPS - 1]))
+            ours, theirs = losses_of_ours(argv), losses_of_gloo(argv)
+            off.append(farthest(ours, theirs))
+            last.append((theirs[0], theirs[STEPS - 1]))
             say(f"{name}, seed {seed}: loss {last[-1][0]:.4f} to {last[-1][1]:.4f}, at most {off[-1]:.1e} off Gloo's")
         begin, end = last[0]
         figures.append(
@@ -52,12 +51,12 @@ def run(repeat: int, say: Say) -> list[Figure]:
     return figures
 
 
-def farthest(ours: Mapping[int, float], gloo: Mapping[int, float]) -> float:
-    """The largest relative distance of a step's loss (RunError unless both have all steps)."""
-    for backend, found in (("echelon", ours), ("gloo", gloo)):
+def farthest(ours: Mapping[int, float], theirs: Mapping[int, float]) -> float:
+    """The largest relative distance of a step's loss from Gloo's (RunError unless both have all steps)."""
+    for backend, found in (("echelon", ours), ("gloo", theirs)):
         if list(found) != list(range(STEPS)):
             raise RunError(f"through {backend}, losses of {len(found)} steps were printed, and {STEPS} were asked for")
-    return max(abs(ours[step] / loss - 1) for step, loss in gloo.items())
+    return max(abs(ours[step] / loss - 1) for step, loss in theirs.items())
 
 
 def losses_of_ours(argv: Sequence[str]) -> dict[int, float]:
@@ -71,20 +70,9 @@ def losses_of_ours(argv: Sequence[str]) -> dict[int, float]:
 
 def losses_of_gloo(argv: Sequence[str]) -> dict[int, float]:
     """The same through Gloo, started by torchrun."""
-    torchrun = module_argv("torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS))
     with tempfile.TemporaryDirectory(prefix="echelon-losses-") as folder:
         said = Path(folder) / "said.txt"
-        with said.open("wb") as output:
-            done = subprocess.run(
-                [*torchrun, *argv],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                timeout=LIMIT_S,
-                check=False,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-            )
-        if done.returncode:
-            raise RunError(f"{Path(argv[0]).name} by gloo ended with {done.returncode}")
+        gloo.train(argv[0], argv[1:], RANKS, said, LIMIT_S)
         return _numbers([said])
 
 

@@ -28,7 +28,8 @@ def live(
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Also replay what was learned, and set live, replayed and simulated side by side."
+            "--check",
+            help="Also replay what was learned, and set live, replayed and simulated side by side; compare losses with Gloo's.",
         ),
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say every step.")] = False,
@@ -45,7 +46,7 @@ def live(
     by what its computations took, and predicted by what they took in the lesson.
 
     The folder holds the lesson, replay.yaml (what was learned, for `echelon run`), live/ (an ordinary run folder, with what each rank
-    printed in raw/<run>/live/), and with --check replayed/. Needs PyTorch: scripts/setup.sh --live.
+    printed in raw/<run>/live/), and with --check replayed/ and gloo/. Needs PyTorch: scripts/setup.sh --live.
     """
     from echelon.cli.display import Display
     from echelon.running import living, runner, triple
@@ -64,6 +65,8 @@ def live(
         lesson = living.learn(file, override, root, lambda report: _told(console, report))
         for line in lesson.words:
             say(line)
+        if check:
+            living.train_with_gloo(lesson, root, lambda words: _print(console, words))
         codes = []
         with Display(lesson.experiment, console, verbose=verbose) as display:
             code, summary = runner.run(
@@ -85,7 +88,11 @@ def live(
 def _told(console: Console, report: Any) -> None:
     from echelon.running.progress_words import in_words
 
-    console.print(f"echelon: {in_words(report, None)}", highlight=False, markup=False)
+    _print(console, in_words(report, None))
+
+
+def _print(console: Console, words: str) -> None:
+    console.print(f"echelon: {words}", highlight=False, markup=False)
 
 
 def register(app: typer.Typer) -> None:

@@ -7,7 +7,7 @@ declared, captured and judged as replays are, and it can be replayed and simulat
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from echelon.experiment.fault_lines import refusal
 from echelon.experiment.programs import Program, learned_data, programs_of
 from echelon.experiment.rerun import with_absolute_files
 from echelon.experiment.schema import Experiment
-from echelon.running import place, worlds
+from echelon.running import gloo, place, worlds
 from echelonflow.errors import InputError, RunError
 from echelonflow.files import write_whole
 from echelonflow.records.assignment import Assignment, LiveProgram
@@ -108,6 +108,17 @@ def learn(path: Path, override: Mapping[str, Any], root: Path, report: Report) -
     write_whole(replay, experiment_text(data, f"echelon run {REPLAY_FILE}").encode())
     experiment = schema.load(replay)
     return Lesson(experiment, tuple(_live_program(each, warm_up[each.name]) for each in programs), tuple(words))
+
+
+def train_with_gloo(lesson: Lesson, root: Path, say: Callable[[str], None]) -> None:
+    """Let each program of a lesson train once without us, for losses that those of its runs are compared with (RunError)."""
+    from testbed import world
+
+    folder = RunFolder(root / LIVE)
+    with world.machine_lock():
+        for each in lesson.programs:
+            say(f"training {each.job} with Gloo, unscheduled, for its losses")
+            gloo.train(each.program, each.arguments, len(each.placement), folder.with_gloo(each.job))
 
 
 def _live_program(program: Program, warm_up: int) -> LiveProgram:

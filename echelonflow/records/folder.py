@@ -12,6 +12,8 @@ from pathlib import Path
 
 LESSON = "lesson"
 """Of a live experiment, the folder of the runs from which programs were learned; beside it are those that count."""
+GLOO = "gloo"
+"""The folder, beside that, of what programs printed that trained with Gloo."""
 _MOST_BYTES = 80
 """Of a policy in the name of a file, which a repeat and a host are added to; file systems take 255."""
 _DIGITS = 8
@@ -122,6 +124,10 @@ class RunFolder:
     def lesson(self) -> RunFolder:
         """The folder beside this one in which training programs ran first, and were learned."""
         return RunFolder(self.root.parent / LESSON)
+
+    def with_gloo(self, job: str) -> Path:
+        """Beside this folder, what all ranks of a training program printed when it trained with Gloo."""
+        return self.root.parent / GLOO / f"{job}.txt"
 
     def learned(self, job: str) -> Path:
         """The folder of what was seen of a training program."""

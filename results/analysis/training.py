@@ -40,6 +40,8 @@ class Trained:
     """The first operation that went otherwise."""
     lesson: Losses
     """Of the run from which the program was learned; empty where it printed none, or where that run is not at hand."""
+    gloo: Losses
+    """Of a run without us, with Gloo; empty where there was none, or it printed none."""
     runs: Mapping[tuple[str, int], Losses]
     """By policy and repeat."""
 
@@ -59,18 +61,26 @@ class Trained:
     @property
     def equal(self) -> int:
         """How many losses are those of the lesson, in all digits that were printed."""
-        return sum(loss == self.lesson.get(step) for losses in self.runs.values() for step, loss in losses.items())
+        return self.equal_to(self.lesson)
 
     @property
     def farthest(self) -> float:
         """The largest relative distance of a loss from that of the lesson."""
+        return self.farthest_from(self.lesson)
+
+    def equal_to(self, other: Losses) -> int:
+        """How many losses of all runs are those of the `other` run, in all digits that were printed."""
+        return sum(loss == other.get(step) for losses in self.runs.values() for step, loss in losses.items())
+
+    def farthest_from(self, other: Losses) -> float:
+        """The largest relative distance of a loss of any run from that of the `other` run; 0 where they share no step."""
         pairs = [
-            (float(loss), float(self.lesson[step]))
+            (float(loss), float(other[step]))
             for losses in self.runs.values()
             for step, loss in losses.items()
-            if step in self.lesson
+            if step in other
         ]
-        return max((abs(mine - lessons) / max(abs(lessons), 1e-12) for mine, lessons in pairs), default=0.0)
+        return max((abs(mine - theirs) / max(abs(theirs), 1e-12) for mine, theirs in pairs), default=0.0)
 
 
 def trained(folder: RunFolder) -> list[Trained]:
@@ -89,11 +99,11 @@ def trained(folder: RunFolder) -> list[Trained]:
             found[outcome.job].append(outcome)
         for job in {outcome.job for outcome in outcomes}:
             runs[job][ended.policy, ended.repeat] = losses_in(run.outputs(job))
-    lessons = {job: losses_in(folder.lesson().learned(job).glob("rank*.txt")) for job in found}
-    return [_trained(job, found[job], lessons[job], runs[job]) for job in sorted(found)]
+    return [_trained(folder, job, found[job], runs[job]) for job in sorted(found)]
 
 
-def _trained(job: str, each: list[LiveOutcome], lesson: Losses, runs: Mapping[tuple[str, int], Losses]) -> Trained:
+def _trained(folder: RunFolder, job: str, each: list[LiveOutcome], runs: Mapping[tuple[str, int], Losses]) -> Trained:
+    gloo = folder.with_gloo(job)
     overran = [one.overran for one in each if one.overran is not None]
     return Trained(
         job=job,
@@ -102,7 +112,8 @@ def _trained(job: str, each: list[LiveOutcome], lesson: Losses, runs: Mapping[tu
         scheduled_bytes=sum(one.scheduled_bytes for one in each),
         other_bytes=sum(one.other_bytes for one in each),
         first_other=next((one.first_other for one in each if one.first_other is not None), None),
-        lesson=lesson,
+        lesson=losses_in(folder.lesson().learned(job).glob("rank*.txt")),
+        gloo=losses_in([gloo] if gloo.is_file() else []),
         runs=runs,
     )
 
@@ -152,6 +163,15 @@ def training_lines(programs: Iterable[Trained]) -> Iterator[str]:
         if one.lesson:
             yield (
                 f"{one.job}: {one.whole} of {len(one.runs)} runs made all {len(one.lesson)} steps; "
-                f"{one.equal} of {len(one.lesson) * len(one.runs)} losses are those of the lesson in all digits, "
-                f"and the farthest is {one.farthest:.1e} off"
+                f"{_beside(one, one.lesson, 'the lesson')}"
             )
+        if one.gloo:
+            yield f"{one.job}: {_beside(one, one.gloo, 'a run with Gloo')}"
+
+
+def _beside(one: Trained, other: Losses, name: str) -> str:
+    """How the losses of all runs compare with those of another run."""
+    return (
+        f"{one.equal_to(other)} of {len(other) * len(one.runs)} losses are those of {name} in all digits, "
+        f"and the farthest is {one.farthest_from(other):.1e} off"
+    )

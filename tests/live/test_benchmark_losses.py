@@ -35,5 +35,5 @@ def test_a_rank_that_fails_is_named(tmp_path):
     script.write_text("raise SystemExit('nothing to learn')")
     with pytest.raises(RunError, match=r"rank 0 of fails.py by echelon failed: nothing to learn"):
         live_losses.losses_of_ours([str(script)])
-    with pytest.raises(RunError, match=r"fails.py by gloo ended with 1"):
+    with pytest.raises(RunError, match=r"fails.py with gloo ended with 1"):
         live_losses.losses_of_gloo([str(script)])

@@ -1,4 +1,4 @@
-"""Losses of training programs, step by step: one curve for each policy, and one for the run from which the program was learned."""
+"""Losses of training programs, step by step: one curve for each policy, one for the lesson, and one for a run with Gloo."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from results.colours import GREY, looks
 from results.report.charts import Chart, short, spread
 from results.report.charts.curves import MOST_POINTS
 
-LESSON = "lesson"
+LESSON, GLOO = "lesson", "Gloo"
 
 
 def loss_curves(programs: Sequence[Trained], policies: Sequence[str]) -> list[Chart]:
@@ -20,7 +20,8 @@ def loss_curves(programs: Sequence[Trained], policies: Sequence[str]) -> list[Ch
 
 def _curves(program: Trained, policies: Sequence[str]) -> Chart:
     look_of = looks(policies)
-    series = [_line(LESSON, GREY, "dotted", program.lesson)] if program.lesson else []
+    others = ((LESSON, "dotted", program.lesson), (GLOO, "dashed", program.gloo))
+    series = [_line(name, GREY, line, losses) for name, line, losses in others if losses]
     for policy in policies:
         repeats = sorted(repeat for each, repeat in program.runs if each == policy and program.runs[each, repeat])
         if repeats:
