@@ -8,8 +8,9 @@ from __future__ import annotations
 import colorsys
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 # The palette of Okabe and Ito ("Color Universal Design", 2008).
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
@@ -18,6 +19,8 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
 GREY = "#999999"
 LATE = VERMILION
 """What is late, and nothing else beside it."""
+KINDS = (BLUE, ORANGE, GREEN, PURPLE, SKY, GREY, YELLOW)
+"""Of marks of several kinds in one picture, in this order."""
 
 _HUES = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, YELLOW, GREY)
 _LIGHTNESS = (1.0, 0.5, 1.35)
@@ -31,7 +34,12 @@ _WELL_KNOWN = (
 )  # fmt: skip
 """Policies that are often compared have a place of their own; all others have one by a hash of their name."""
 _JOBS = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, GREY)
-"""Colours of jobs: all but that of what is late."""
+"""Colours of jobs, by their places: all but that of what is late."""
+COMPUTATIONS = ("forward", "backward", "update")
+"""Kinds of computations that have a shade of their own of their job's colour; others have the colour itself."""
+_DARKENED: Mapping[str, float] = MappingProxyType({"backward": 0.35, "update": 0.62})
+_PALE = (0.45, 0.7)
+"""Shares of white in flows of a job: those of neighbouring groups alternate where there is room to see it."""
 LINES = ("solid", "dashed", "dotted", "dashdot")
 """Styles of lines, for those of one colour in one picture."""
 
@@ -77,6 +85,22 @@ def job_colours(jobs: Sequence[str]) -> dict[str, str]:
         job: shaded(_JOBS[i % len(_JOBS)], _LIGHTNESS[i // len(_JOBS) % len(_LIGHTNESS)])
         for i, job in enumerate(dict.fromkeys(jobs))
     }
+
+
+def step_colour(job_colour: str, kind: str) -> str:
+    """The colour of a computation of a kind, of a job that has `job_colour`: backward passes are darker, updates darkest."""
+    return _mixed(job_colour, "#000000", _DARKENED.get(kind, 0.0))
+
+
+def flow_colour(job_colour: str, turn: int = 0) -> str:
+    """The colour of flows of a job that has `job_colour`: paler; those of an odd `turn` are palest."""
+    return _mixed(job_colour, "#FFFFFF", _PALE[turn % len(_PALE)])
+
+
+def _mixed(colour: str, other: str, share: float) -> str:
+    """A colour (#rrggbb) with such a share of another in it."""
+    pairs = [(int(colour[i : i + 2], 16), int(other[i : i + 2], 16)) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(part + (more - part) * share):02X}" for part, more in pairs)
 
 
 def shaded(colour: str, lightness: float) -> str:

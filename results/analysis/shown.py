@@ -15,6 +15,9 @@ from results.analysis.rows import IterationRow, RunRows, run_rows
 Pictures = Literal["none", "few", "all"]
 """What is drawn: nothing, as much as can be read, or everything, however long that takes."""
 
+LATE_TOLD = 1e-6
+"""Share of the shown time by which a flow may end after its ideal finish and not be called late: rounding."""
+
 
 @dataclass(frozen=True, slots=True)
 class Window:

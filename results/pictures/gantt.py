@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,20 +18,19 @@ from echelonflow.records.run_record import ComputeRecord, FlowRecord
 from results import colours
 from results.analysis.lanes import lanes
 from results.analysis.rows import IterationRow
-from results.analysis.sample import Bounds, sampled
-from results.analysis.shown import ShownRun, Window
+from results.analysis.sample import Bounds, Sample, sampled
+from results.analysis.shown import LATE_TOLD, ShownRun, Window
 from results.pictures import style
 
-FLOW_COLOURS = (colours.SKY, colours.BLUE)
-"""Flows of neighbouring groups alternate, so that where one ends and the next begins is seen."""
-_FLOW_LIGHTNESS = (1.25, 1.45)
-"""The same with several jobs, of the colour of the job."""
 MOST_JOBS_NAMED = 4
 """In the title of a panel: it has one line."""
 _LANE_SHARE = 0.86
+_LATE_SHARES = (0.74, 0.96)
+"""Of the height of a bar, from above: the line that is drawn in it for what is late."""
 _MOST_IN_LEGEND = 22
 _NARROW_LETTERS = 40
 """Of a title that has to go on in the next line."""
+_TICK_PT = 0.9
 _WORDS_ROWS = 0.4
 """Room above the rows for the words of planned faults."""
 _ROW_IN = 0.34
@@ -52,20 +52,22 @@ class _Bar:
     of_lanes: int
     colour: str
     text: str
+    ideal_s: float | None = None
+    """When it should have finished; None for a computation."""
 
 
 def draw_gantt(path: Path, runs: Sequence[ShownRun], *, whole: bool = True, page: style.Page = style.SCREEN) -> bool:
     """Draw the shown iteration of each run, and what there is of others meanwhile; False, and nothing, if there is none.
 
-    Time 0 is the start of the iteration. With several jobs, bars have the colours of jobs. A flow's bar goes from its first byte to its last, after a thin line
-    from its release. What one host sends at the same time is drawn in lanes. Unless the `whole` is to be drawn, as much
+    Time 0 is the start of the iteration. Bars have the colours of their jobs, in the shades of what they are. A flow's bar goes from its first byte to its last, after a
+    thin line from its release; a tick marks its ideal finish, and a red line in the bar what lasted longer. What one host sends at the same time is drawn in lanes. Unless the `whole` is to be drawn, as much
     is as can be read, and the picture says what is left out. Such a sample has no vector form: nobody enlarges it.
     """
     if not runs:
         return False
     most_hosts = max(_FEWEST_HOSTS, _MOST_ROWS // (2 * len(runs)))
     sample = sampled(runs, None if whole else Bounds(most_hosts, MOST_IN_A_ROW))
-    panels = [_Panel(run, sample.computes(run), sample.flows(run)) for run in runs]
+    panels = [_panel(run, sample) for run in runs]
     rows = _rows(sample.hosts, panels)
     height_in = page.inches(min(len(runs) * (len(rows) * _ROW_IN + 0.5) + 0.8, _MOST_HEIGHT_IN))
     span_s = (min(panel.first_s for panel in panels), min(sample.until_s, sample.longest_s))
@@ -87,6 +89,14 @@ class _Panel:
     run: ShownRun
     computes: Sequence[ComputeRecord]
     flows: Sequence[FlowRecord]
+    ideals_s: Sequence[float]
+    """Of the flows: when they should have finished."""
+
+    @property
+    def jobs(self) -> dict[str, str]:
+        """The colour of each job, by their places in the experiment; those of which no iteration is known come last."""
+        named = (self.run.rows.iterations, self.computes, self.flows)
+        return colours.job_colours([each.job for part in named for each in part])
 
     @property
     def first_s(self) -> float:
@@ -95,6 +105,12 @@ class _Panel:
         begin_s = [c.start_s for c in self.computes if c.iteration == shown]
         begin_s += [f.release_s for f in self.flows if f.iteration == shown]
         return min(0.0, min(begin_s, default=math.inf) - self.run.window.start_s)
+
+
+def _panel(run: ShownRun, sample: Sample) -> _Panel:
+    places = sample.flow_places(run)
+    flows = [run.record.flows[place] for place in places]
+    return _Panel(run, sample.computes(run), flows, [run.rows.flows[place].ideal_finish_s for place in places])
 
 
 def _rows(hosts: Sequence[str], panels: Sequence[_Panel]) -> list[tuple[str, str]]:
@@ -109,8 +125,8 @@ def _draw(
     run, (first_s, last_s) = panel.run, span_s
     longest_s = last_s - first_s
     part = run.window
-    of_job = _job_colours(panel)
-    bars = _compute_bars(panel.computes, part, rows, of_job) + _flow_bars(ax, panel.flows, part, rows, of_job)
+    of_job = panel.jobs
+    bars = _compute_bars(panel.computes, part, rows, of_job) + _flow_bars(ax, panel, rows, of_job)
     corners = []
     for bar in bars:
         low, high = _span(bar.row, bar.lane, bar.of_lanes)
@@ -119,6 +135,7 @@ def _draw(
     ax.add_collection(
         PolyCollection(corners, facecolors=[bar.colour for bar in bars], edgecolors="white", linewidths=0.6)
     )
+    _mark_ideals(ax, bars, LATE_TOLD * longest_s, page)
     for row, (_, what) in enumerate(rows):
         if row and what == "compute":
             ax.axhline(row - 0.5, color="#bbbbbb", linewidth=0.8)
@@ -128,11 +145,16 @@ def _draw(
         colour = of_job.get(one.job, colours.BLACK)
         ax.axvline(one.finish_s - part.start_s, color=colour, linewidth=1.2, linestyle=(0, (4, 2)))
     title = f"{run.title}: {iteration_words(shown)}"
-    ax.set_title(textwrap.fill(title, _NARROW_LETTERS) if page.narrow else title)
+    ax.set_title(_wrapped(title) if page.narrow else title)
     ax.set_yticks(range(len(rows)), [f"{host} {what}" for host, what in rows])
     ax.set_ylim(len(rows) - 0.5, -0.5 - (_WORDS_ROWS if run.faults else 0.0))
     ax.set_xlim(first_s, first_s + longest_s * 1.02)
     ax.grid(visible=False, axis="y")
+
+
+def _wrapped(title: str) -> str:
+    """The same in lines; a number and its unit stay together."""
+    return textwrap.fill(re.sub(r"(\d) s\b", "\\1\u00a0s", title), _NARROW_LETTERS)
 
 
 def iteration_words(rows: Sequence[IterationRow]) -> str:
@@ -144,10 +166,22 @@ def iteration_words(rows: Sequence[IterationRow]) -> str:
     return f"iteration of {', '.join(words)}{more}"
 
 
-def _job_colours(panel: _Panel) -> dict[str, str]:
-    """The colour of each job where there are several; one alone is coloured by what it computes."""
-    jobs = list(dict.fromkeys(row.job for row in panel.run.rows.iterations))
-    return colours.job_colours(jobs) if len(jobs) > 1 else {}
+def _mark_ideals(ax: Any, bars: Sequence[_Bar], told_s: float, page: style.Page) -> None:
+    """A tick at the ideal finish of each flow, and in red by how much it is late, where that is more than `told_s`."""
+    ticks, late = [], []
+    for bar in bars:
+        if bar.ideal_s is None:
+            continue
+        low, high = _span(bar.row, bar.lane, bar.of_lanes)
+        ticks.append([(bar.ideal_s, low), (bar.ideal_s, high)])
+        if bar.finish_s > bar.ideal_s + told_s:
+            above, below = (low + share * (high - low) for share in _LATE_SHARES)
+            begin_s = max(bar.ideal_s, bar.start_s)
+            late.append([(begin_s, above), (begin_s, below), (bar.finish_s, below), (bar.finish_s, above)])
+    ax.add_collection(PolyCollection(late, facecolors=colours.LATE, linewidths=0))
+    ax.add_collection(
+        LineCollection(ticks, colors=colours.BLACK, linewidths=_TICK_PT * page.font_pt / style.SCREEN.font_pt)
+    )
 
 
 def _mark_faults(ax: Any, run: ShownRun, page: style.Page) -> None:
@@ -183,31 +217,32 @@ def _compute_bars(
         _Bar(
             c.start_s - part.start_s, c.finish_s - part.start_s, row_of[c.host, "compute"],
             ranks[c.host].index((c.job, c.rank)), len(ranks[c.host]),
-            of_job.get(c.job) or style.KIND_COLOURS.get(c.kind, colours.GREY), c.step,
+            colours.step_colour(of_job[c.job], c.kind), c.step,
         )
         for c in mine
     ]  # fmt: skip
 
 
-def _flow_bars(
-    ax: Any, flows: Sequence[FlowRecord], part: Window, rows: Sequence[tuple[str, str]], of_job: Mapping[str, str]
-) -> list[_Bar]:
+def _flow_bars(ax: Any, panel: _Panel, rows: Sequence[tuple[str, str]], of_job: Mapping[str, str]) -> list[_Bar]:
     """Bars of flows; draws the thin lines from release to first byte as well."""
     bars, waits, shades = [], [], []
+    part = panel.run.window
     groups: dict[tuple[str, str], int] = {}
-    by_host: dict[str, list[FlowRecord]] = {}
-    for f in flows:
+    by_host: dict[str, list[tuple[FlowRecord, float]]] = {}
+    for f, ideal_s in zip(panel.flows, panel.ideals_s, strict=True):
         groups.setdefault((f.job, f.group), len(groups))
-        by_host.setdefault(f.src_host, []).append(f)
+        by_host.setdefault(f.src_host, []).append((f, ideal_s))
     for row, (host, what) in enumerate(rows):
         mine = by_host.get(host, ())
         if what != "sends" or not mine:
             continue
-        places = lanes([(f.release_s, f.finish_s) for f in mine])
-        for lane, f in zip(places, mine, strict=True):
-            turn = groups[f.job, f.group] % 2
-            colour = colours.shaded(of_job[f.job], _FLOW_LIGHTNESS[turn]) if f.job in of_job else FLOW_COLOURS[turn]
-            bar = _Bar(f.start_s - part.start_s, f.finish_s - part.start_s, row, lane, max(places) + 1, colour, f.flow)
+        places = lanes([(f.release_s, f.finish_s) for f, _ in mine])
+        for lane, (f, ideal_s) in zip(places, mine, strict=True):
+            colour = colours.flow_colour(of_job[f.job], groups[f.job, f.group])
+            bar = _Bar(
+                f.start_s - part.start_s, f.finish_s - part.start_s, row, lane, max(places) + 1, colour, f.flow,
+                ideal_s - part.start_s,
+            )  # fmt: skip
             bars.append(bar)
             middle = sum(_span(row, lane, bar.of_lanes)) / 2
             waits.append([(f.release_s - part.start_s, middle), (bar.start_s, middle)])
@@ -231,15 +266,23 @@ def _label(ax: Any, bar: _Bar, y: float, longest_s: float, page: style.Page) -> 
 
 
 def _legend(panels: Sequence[_Panel]) -> list[Any]:
-    of_job = {job: colour for panel in panels for job, colour in _job_colours(panel).items()}
-    end = Line2D([], [], color=colours.BLACK, linestyle=(0, (4, 2)), label="end of iteration")
-    if of_job:
-        named = [Patch(color=colour, label=job) for job, colour in list(of_job.items())[:_MOST_IN_LEGEND]]
-        return [*named, Patch(color=colours.shaded(colours.GREY, _FLOW_LIGHTNESS[1]), label="lighter: flows"), end]
-    kinds = sorted({c.kind for panel in panels for c in panel.computes})
-    handles: list[Any] = [Patch(color=style.KIND_COLOURS.get(kind, colours.GREY), label=kind) for kind in kinds]
-    groups = {(f.job, f.group) for panel in panels for f in panel.flows}
-    handles.append(Patch(color=FLOW_COLOURS[0], label="flow"))
-    if len(groups) > 1:
-        handles.append(Patch(color=FLOW_COLOURS[1], label="flow of another group"))
-    return [*handles, end]
+    of_job = {job: colour for panel in panels for job, colour in panel.jobs.items()}
+    one = next(iter(of_job.values())) if len(of_job) == 1 else colours.GREY
+    kinds = {c.kind for panel in panels for c in panel.computes}
+    handles: list[Any] = []
+    if len(of_job) > 1:
+        handles = [Patch(color=colour, label=job) for job, colour in list(of_job.items())[:_MOST_IN_LEGEND]]
+        kinds.discard("forward")  # which has the colour of its job
+    handles += [
+        Patch(color=colours.step_colour(one, kind), label=kind) for kind in colours.COMPUTATIONS if kind in kinds
+    ]
+    if kinds - {*colours.COMPUTATIONS}:
+        handles.append(Patch(color=one, label="computation"))
+    flows = [f for panel in panels for f in panel.flows]
+    if flows:
+        handles.append(Patch(color=colours.flow_colour(one), label="flow"))
+        handles.append(Line2D([], [], color=colours.BLACK, marker="|", linestyle="", label="ideal finish"))
+        handles.append(Patch(color=colours.LATE, label="late"))
+    if len({(f.job, f.group) for f in flows}) > 1:
+        handles.insert(-2, Patch(color=colours.flow_colour(one, 1), label="flow of another group"))
+    return [*handles, Line2D([], [], color=colours.BLACK, linestyle=(0, (4, 2)), label="end of iteration")]

@@ -63,9 +63,6 @@ PAPER = Page(3.33, 7.0, 600, _LEAST_PT, text_as_shapes=True)
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY, YELLOW, BLACK)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
-KIND_COLOURS: Mapping[str, str] = MappingProxyType({"forward": ORANGE, "backward": GREEN, "update": PURPLE})
-"""Colour of a compute step by its kind; others are grey."""
-
 _SETTINGS: Mapping[str, object] = MappingProxyType(
     {
         "font.family": "DejaVu Sans",

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from echelon.cli.main import app
 from echelonflow.scheduling import policies
+from results import colours
 from results.folder import analyse
 from tests.unit.synthetic_run import paper_job, paper_network, synthetic_runs, write_experiment
 from tests.unit.synthetic_training import trained_run
@@ -134,6 +137,57 @@ def test_a_bar_tells_of_its_flow(measured, opened):
     page.mouse.move(at["x"], at["y"])
     page.wait_for_timeout(400)
     assert at["name"] in page.locator("#gantt-0").inner_text()
+
+
+MARKS = """(id) => {
+  const c = echelonReport.charts[id], chart = echelonReport.drawn.get(id), grid = chart.getModel().getComponent("grid").coordinateSystem.getRect();
+  const px = (time) => Math.min(Math.max(chart.convertToPixel({xAxisIndex: 0}, time), grid.x), grid.x + grid.width);
+  const inside = (from, to) => px(to) > grid.x && px(from) < grid.x + grid.width;
+  const ink = chart.getOption().textStyle.color;
+  const flows = c.ideal.map((_, i) => i).filter((i) => c.ideal[i] !== null);
+  const late = flows.filter((i) => c.finish[i] > c.ideal[i] + c.late).map((i) => [Math.max(c.ideal[i], c.start[i]), c.finish[i]]);
+  const boxes = (colour) => [...document.querySelectorAll(`#${id} svg path`)]
+    .filter((one) => (one.getAttribute("fill") || "").toUpperCase() === colour.toUpperCase()).map((one) => one.getBBox());
+  return {
+    late: late.filter(([from, to]) => inside(from, to)).map(([from, to]) => [px(from), px(to)]),
+    red: boxes(c.red).map((box) => [box.x, box.x + box.width]),
+    ideal: flows.map((i) => c.ideal[i]).filter((time) => inside(time, time)).map(px),
+    ticks: boxes(ink).filter((box) => box.width < 2 && box.height > 2).map((box) => box.x + box.width / 2),
+    colour: c.red,
+  };
+}"""
+"""Where a Gantt chart should have marks, in dots, and where it has them."""
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_what_is_late_is_red_and_every_ideal_finish_has_its_tick(place, measured, opened):
+    page = opened(measured / "report.html")
+    found = page.evaluate(MARKS, f"gantt-{place}")
+    assert found["colour"] == colours.LATE
+    assert len(found["late"]) >= 3
+    assert np.array(sorted(found["red"])) == pytest.approx(np.array(sorted(found["late"])), abs=0.1)
+    assert len(found["ideal"]) >= 3
+    assert sorted(found["ticks"]) == pytest.approx(sorted(found["ideal"]), abs=0.1)
+
+
+@pytest.mark.parametrize("medium", ["screen", "print"])
+def test_how_long_each_job_takes_stands_below_its_chart(medium, simulated, opened):
+    page = opened(simulated / "report.html")
+    page.emulate_media(media=medium)
+    with (simulated / "iterations.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    for place, policy in enumerate(("fair", "srpt")):
+        said = page.locator(f".panel:has(#gantt-{place}) .named span")
+        assert said.count() == 2
+        for i, job in enumerate(("gpt2", "rival")):
+            times = {
+                int(r["iteration"]): float(r["duration_s"]) for r in rows if (r["policy"], r["job"]) == (policy, job)
+            }
+            assert said.nth(i).is_visible()
+            assert said.nth(i).inner_text() == (
+                f"{job}: iteration 1 takes {times[1]:.3f} s; {len(times)} iterations take "
+                f"{min(times.values()):.3f} s to {max(times.values()):.3f} s"
+            )
 
 
 def test_decisions_are_listed_with_their_reasons_and_can_be_searched(measured, opened):

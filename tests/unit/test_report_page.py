@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from echelon.cli.main import app
 from echelonflow.records.manifest import read_manifest, write_manifest
+from results import colours
 from results.analysis.statistics import Estimate
 from results.analysis.summary import PolicyResult, Summary, read_summary
 from results.folder import analyse
@@ -20,6 +21,7 @@ from results.report.charts import digits_for, short, spread
 from results.report.charts.rates import BINS, _sent_in_bins
 from results.report.headline import headline
 from results.report.html import _is_papers_figure
+from results.report.page import _static as static
 from results.report.page import embedded
 from tests.unit.synthetic_run import paper_job, paper_network, synthetic_run, write_experiment
 
@@ -59,6 +61,14 @@ def test_the_data_in_the_page_are_those_of_the_run(report):
         late = [f - i for f, i in zip(gantt["finish"], gantt["ideal"], strict=True) if i is not None]
         worst = max(row["tardiness_s"] for row in rows_of(report, policy))
         assert max(late) == pytest.approx(worst, abs=1e-5)
+
+
+def test_what_is_late_has_its_colour_from_one_place(report):
+    for chart in charts_of((report / "report.html").read_text()).values():
+        if chart["kind"] == "gantt":
+            assert chart["red"] == colours.LATE
+    for script in ("report.js", "across.js"):
+        assert colours.LATE.lower() not in static(script).lower()
 
 
 def rows_of(root, policy):

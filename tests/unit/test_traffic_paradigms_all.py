@@ -13,7 +13,7 @@ from echelonflow.model import arrangement, topologies
 from echelonflow.model.dag import Compute, derived_offsets, from_dict, run_without_network, to_dict
 from echelonflow.options import bind
 from echelonflow.scheduling import policies
-from results.pictures import style
+from results import colours
 from simulator.fluid import simulate
 from tests.unit.paradigm_cases import (
     CASES,
@@ -141,7 +141,7 @@ def test_groups_that_are_coflows_have_equal_offsets_in_the_dag_too(case):
 
 def test_computations_are_of_kinds_that_pictures_tell_apart():
     kinds = {step.kind for case in CASES for step in built(case).steps if isinstance(step, Compute)}
-    assert kinds <= set(style.KIND_COLOURS)
+    assert kinds <= set(colours.COMPUTATIONS)
 
 
 @pytest.mark.parametrize("name", paradigms.names())

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from results.analysis.shown import ShownRun
+from results.colours import KINDS
 from results.report.charts import Chart, short, spread
 
 MOST_DECISIONS = 2_000
@@ -29,6 +30,7 @@ def _of(run: ShownRun) -> Chart:
         "title": run.title,
         "count": len(taken),
         "kinds": [kind for kind, _ in kinds],
+        "colours": [KINDS[i % len(KINDS)] for i in range(len(kinds))],
         "counts": [count for _, count in kinds],
         "of_kind": [place[_kind(d.trigger)] for d in shown],
         "time": [short(d.time_s) for d in shown],

@@ -11,17 +11,17 @@ from echelonflow.records.run_record import ComputeRecord
 from results.analysis.lanes import lanes
 from results.analysis.rows import IterationRow
 from results.analysis.sample import Bounds, Sample, sampled
-from results.analysis.shown import ShownRun, Window
-from results.colours import job_colours
-from results.report.charts import Chart, digits_for, rounded
+from results.analysis.shown import LATE_TOLD, ShownRun, Window
+from results.colours import LATE, flow_colour, job_colours, step_colour
+from results.report.charts import Chart, digits_for, rounded, short
 
 MOST_BARS = 8_000
 """In all Gantt charts of a page together: a megabyte, and drawn in a blink."""
 MOST_HOSTS = 48
 """Of all charts together, where there are more bars than that."""
 _FEWEST_HOSTS = 4
-LATE_TOLD = 1e-6
-"""Share of the shown time by which a flow may end after its ideal finish and not be called late: rounding."""
+_FLOW = "flow"
+"""What bars that are no computation are called."""
 
 
 def gantts(runs: Sequence[ShownRun]) -> list[Chart]:
@@ -84,7 +84,7 @@ def _gantt(run: ShownRun, wide: ShownRun, sample: Sample, last_s: float) -> Char
         f = flows[at]
         bars.append(
             _Bar(
-                row_of[f"{f.src_host} sends"], place.setdefault(f.job, len(place)), f.iteration, f.flow, "flow", f.release_s,
+                row_of[f"{f.src_host} sends"], place.setdefault(f.job, len(place)), f.iteration, f.flow, _FLOW, f.release_s,
                 f.start_s, f.finish_s, shown_rows[at].ideal_finish_s, f"to {f.dst_host}, {f.size_bytes} bytes, group {f.group}",
             )
         )  # fmt: skip
@@ -93,6 +93,8 @@ def _gantt(run: ShownRun, wide: ShownRun, sample: Sample, last_s: float) -> Char
     until_s = min(window.finish_s, window.start_s + sample.until_s)
     span_s = (window.start_s, max(last_s, until_s) if math.isinf(sample.until_s) else until_s)
     names, kinds, details = _Texts(), _Texts(), _Texts()
+    of_kinds = [kinds.place(bar.kind) for bar in bars]
+    colours = list(job_colours(list(place)).values())
     digits = digits_for(span_s[1] - span_s[0])
     return {
         "kind": "gantt",
@@ -100,8 +102,11 @@ def _gantt(run: ShownRun, wide: ShownRun, sample: Sample, last_s: float) -> Char
         "policy": run.record.policy,
         "rows": rows,
         "jobs": list(place),
-        "colours": list(job_colours(list(place)).values()),
+        "colours": colours,
+        "shades": [[_shade(colour, kind) for kind in kinds.found()] for colour in colours],
+        "red": LATE,
         "span": list(span_s),
+        "shown": run.window.iteration,
         "zoom": [run.window.start_s, min(run.window.finish_s, span_s[1])],
         "late": LATE_TOLD * (span_s[1] - span_s[0]),
         "row": [bar.row for bar in bars],
@@ -110,7 +115,7 @@ def _gantt(run: ShownRun, wide: ShownRun, sample: Sample, last_s: float) -> Char
         "job": [bar.job for bar in bars],
         "iteration": [bar.iteration for bar in bars],
         "name": [names.place(bar.name) for bar in bars],
-        "what": [kinds.place(bar.kind) for bar in bars],
+        "what": of_kinds,
         "detail": [details.place(bar.detail) for bar in bars],
         "begin": rounded((bar.begin_s for bar in bars), digits),
         "start": rounded((bar.start_s for bar in bars), digits),
@@ -120,9 +125,28 @@ def _gantt(run: ShownRun, wide: ShownRun, sample: Sample, last_s: float) -> Char
         "ends": [
             [place[row.job], row.iteration, round(row.finish_s, digits), row.duration_s] for row in _ends(run, span_s)
         ],
+        "takes": _takes(list(place), run),
         "faults": [[fault.what, fault.begin_s, fault.end_s] for fault in run.faults],
         "left_out": sample.words,
     }  # fmt: skip
+
+
+def _shade(colour: str, kind: str) -> str:
+    return flow_colour(colour) if kind == _FLOW else step_colour(colour, kind)
+
+
+def _takes(jobs: Sequence[str], run: ShownRun) -> list[list[float | None]]:
+    """Of each job, how long its shown iteration took, how many it ended in the run, the shortest of them, and the longest."""
+    times_s: dict[str, dict[int, float]] = {job: {} for job in jobs}
+    for row in run.rows.iterations:
+        times_s[row.job][row.iteration] = row.duration_s
+    return [
+        [
+            short(mine.get(run.window.iteration)), len(mine),
+            short(min(mine.values(), default=None)), short(max(mine.values(), default=None)),
+        ]
+        for mine in times_s.values()
+    ]  # fmt: skip
 
 
 def _ends(run: ShownRun, span_s: tuple[float, float]) -> list[IterationRow]:

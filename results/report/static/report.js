@@ -3,8 +3,8 @@
   "use strict";
 
   const charts = JSON.parse(document.getElementById("charts").textContent);
-  const RED = "#D55E00";
   const MOST_SVG_BARS = 1500; // of a Gantt chart; more are drawn on a canvas, which is as sharp and faster
+  const MOST_NAMED = 24; // jobs below a Gantt chart
   const dark = window.matchMedia("screen and (prefers-color-scheme: dark)");
   const printing = window.matchMedia("print");
   const drawn = new Map();
@@ -19,13 +19,6 @@
     : value !== 0 && Math.abs(value) < 0.1 ? `${number(value * 1e3)} ms` : `${Number(value).toFixed(3)} s`;
   const lines = (...words) => words.filter(Boolean).map(escaped).join("<br>");
 
-  // #rrggbb, mixed with so much of white.
-  const paler = (colour, share) => "#" + [1, 3, 5].map((at) => {
-    const part = parseInt(colour.slice(at, at + 2), 16);
-    return Math.round(part + (255 - part) * share).toString(16).padStart(2, "0");
-  }).join("");
-  const darker = (colour, share) => "#" + [1, 3, 5].map((at) =>
-    Math.round(parseInt(colour.slice(at, at + 2), 16) * (1 - share)).toString(16).padStart(2, "0")).join("");
   const isDark = (colour) => {
     const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
     return 0.299 * r + 0.587 * g + 0.114 * b < 110;
@@ -50,13 +43,16 @@
 
   // --- Gantt ---------------------------------------------------------------------------------------------------------
 
+  // How long iterations of a job take, in words that stand below the chart: neither paper nor fingers have a mouse.
+  const taken = (c, j) => {
+    const [shown, count, least, most] = c.takes[j];
+    if (!count) return "no iteration ended";
+    const one = shown === null ? "" : `iteration ${c.shown} takes ${seconds(shown)}`;
+    return count === 1 && one ? one : `${one}${one ? "; " : ""}${count} iterations take ${seconds(least)} to ${seconds(most)}`;
+  };
+
   const gantt = (c, t) => {
     const kinds = c.kinds;
-    const shadeOf = (job, what) => {
-      const colour = c.colours[job];
-      const kind = kinds[what];
-      return kind === "flow" ? paler(colour, 0.45) : kind === "backward" ? darker(colour, 0.25) : kind === "update" ? darker(colour, 0.5) : colour;
-    };
     const isLate = (i) => c.ideal[i] !== null && c.finish[i] > c.ideal[i] + c.late;
     const bar = (params, api) => {
       const i = api.value(0);
@@ -70,7 +66,7 @@
       const left = x(c.start[i]), right = x(c.finish[i]);
       const body = clipped(left, right, top + 0.4, Math.max(height - 0.8, 0.8));
       const children = [];
-      const fill = shadeOf(c.job[i], c.what[i]);
+      const fill = c.shades[c.job[i]][c.what[i]];
       if (c.begin[i] < c.start[i]) {
         const waits = clipped(x(c.begin[i]), left, top + height / 2 - 0.5, 1);
         if (waits) children.push({type: "rect", shape: waits, style: {fill}});
@@ -85,8 +81,8 @@
         });
       }
       if (isLate(i)) {
-        const late = clipped(Math.max(x(c.ideal[i]), left), right, top + height * 0.74, Math.max(height * 0.22, 1.5));
-        if (late) children.push({type: "rect", shape: late, style: {fill: RED}});
+        const late = clipped(Math.max(x(c.ideal[i]), left), right, top + height * 0.74, Math.max(height * 0.22, 1));
+        if (late) children.push({type: "rect", shape: late, style: {fill: c.red}});
       }
       if (c.ideal[i] !== null) {
         const tick = clipped(x(c.ideal[i]) - 0.7, x(c.ideal[i]) + 0.7, top, height);
@@ -148,7 +144,9 @@
         ],
         series,
       },
-      note: c.left_out ? `Shown are ${c.left_out}: more could not be read.` : "",
+      named: c.jobs.slice(0, MOST_NAMED).map((job, j) => [c.colours[j], `${job}: ${taken(c, j)}`]),
+      note: [c.left_out ? `Shown are ${c.left_out}: more could not be read.` : "",
+             c.jobs.length > MOST_NAMED ? `${c.jobs.length - MOST_NAMED} more jobs: iterations.csv has their times.` : ""].filter(Boolean).join(" "),
     };
   };
 
@@ -301,7 +299,6 @@
 
   // --- decisions -----------------------------------------------------------------------------------------------------
 
-  const KINDS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#F0E442"];
   const SYMBOLS = ["circle", "rect", "triangle", "diamond", "roundRect", "pin", "arrow"];
 
   const decisions = (c, t) => ({height: 320, renderer: c.time.length > 800 ? "canvas" : "svg", option: {
@@ -318,7 +315,7 @@
     xAxis: axis(t, {type: "value", scale: true, ...below("time since the run's zero (s)"), axisLabel: {formatter: (v) => number(v, 5)}}),
     yAxis: axis(t, {type: "log", name: "decision (ms)", nameLocation: "middle", nameGap: 48, axisLabel: {formatter: (v) => number(v, 3)}}),
     series: c.kinds.map((kind, k) => ({
-      name: `${kind} (${c.counts[k]})`, type: "scatter", symbol: SYMBOLS[k % SYMBOLS.length], symbolSize: 6, itemStyle: {color: KINDS[k % KINDS.length], opacity: 0.8},
+      name: `${kind} (${c.counts[k]})`, type: "scatter", symbol: SYMBOLS[k % SYMBOLS.length], symbolSize: 6, itemStyle: {color: c.colours[k], opacity: 0.8},
       data: c.of_kind.map((one, i) => [one, i]).filter(([one, i]) => one === k && c.took_ms[i] > 0).map(([, i]) => [c.time[i], c.took_ms[i], i]),
     })),
   }});
@@ -381,6 +378,27 @@
   window.echelonReport = {charts, kinds: KIND_OF, base, axis, below, legend, look, lines, number, seconds, dashes: DASHES, heat, drawn, draw, redraw: [],
                           resized: (id) => scalable(drawn.get(id), document.getElementById(id))};
 
+  function paragraph(text) {
+    const made = document.createElement("p");
+    made.className = "soft";
+    made.textContent = text;
+    return made;
+  }
+
+  // Words, each behind the colour that it is of.
+  function named(all) {
+    const made = paragraph("");
+    made.classList.add("named");
+    all.forEach(([colour, text]) => {
+      const one = document.createElement("span"), swatch = document.createElement("i");
+      swatch.className = "swatch";
+      swatch.style.background = colour;
+      one.append(swatch, text);
+      made.append(one, " ");
+    });
+    return made;
+  }
+
   function draw(id) {
     const holder = document.getElementById(id);
     const chart = charts[id];
@@ -391,12 +409,8 @@
       instance = echarts.init(holder, null, {renderer: made.renderer});
       if (made.group) instance.group = made.group;
       drawn.set(id, instance);
-      if (made.note) {
-        const note = document.createElement("p");
-        note.className = "soft";
-        note.textContent = made.note;
-        holder.after(note);
-      }
+      if (made.note) holder.after(paragraph(made.note));
+      if (made.named) holder.after(named(made.named));
     }
     if (!printing.matches) instance.resize({width: "auto", height: made.height});
     const zoom = instance.getOption() && instance.getOption().dataZoom;
