@@ -1,90 +1,44 @@
-"""Writes what was measured into docs/live.md. Folders are those of `echelon live --check`.
+"""Writes what was measured into docs/live.md, each part between its own marks. Folders are those of `echelon live`.
 
-python -m echelon.documents.live_page DIR...                     all that was measured in them
+python -m echelon.documents.live_page DIR...                     live, replayed and simulated (--check)
+python -m echelon.documents.live_page policies DIR...            policies over each other, each experiment in its own part
 python -m echelon.documents.live_page across PLAIN SCHEDULED     one program with DDP, and with a job scheduler
+python -m echelon.documents.live_page bench FILE...              what `echelon bench live-losses live-collectives --out FILE` found
 """
 
 from __future__ import annotations
 
-import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tabulate import tabulate
+import msgspec
 
+from echelon.benchmarks import Figure
+from echelon.documents import live_ratios
+from echelon.documents.live_ratios import found_in
 from echelon.documents.made_pages import with_made
+from echelon.documents.paradigms_page import figures_table
 from echelon.places import DOCS
 from echelon.running import triple
 from echelon.running.living import LIVE
+from echelonflow.codec import read_json
+from echelonflow.errors import InputError
 from echelonflow.files import write_whole
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import read_manifest
-from results.analysis.figures import JobFigures
-from results.analysis.statistics import Ratio, ratio_of
-from results.analysis.summary import PolicyResult, Summary, read_summary
-from results.analysis.training import trained, training_lines
+from echelonflow.tables import markdown_table
 
 PAGE = DOCS / "live.md"
-MARKS = ("<!-- made by python -m echelon.documents.live_page -->", "<!-- end of what is made -->")
-ACROSS = "across"
-ACROSS_MARKS = (
-    "<!-- made by python -m echelon.documents.live_page across -->",
-    "<!-- end of what is made of job schedulers -->",
-)
+POLICIES, ACROSS, BENCH = "policies", "across", "bench"
+BENCHMARKS = ("live-losses", "live-collectives")
+_MODULE = "python -m echelon.documents.live_page"
+Marks = tuple[str, str]
 
 
-def across(plain: Path, scheduled: Path) -> str:
-    """The same program with DDP and with a job scheduler, by policy: what an iteration takes and exposes, and the ratio."""
-    before, after = (read_summary(root / LIVE / "summary.json") for root in (plain, scheduled))
-    others = {(one.policy, one.job): one for one in before.results}
-    table = []
-    for one in after.results:
-        other = others.get((one.policy, one.job))
-        if other is None:
-            continue
-        mine, theirs = _figures(after, one), _figures(before, other)
-        pairs = zip(mine, theirs, strict=False)
-        ratio = ratio_of([ours.iteration_s / plain.iteration_s for ours, plain in pairs])
-        times_s = [[each.iteration_s for each in found] for found in (theirs, mine)]
-        exposed_s = [[each.exposed_s for each in found] for found in (theirs, mine)]
-        table.append(
-            (one.policy, one.job, *map(_ms, times_s), *map(_ms, exposed_s), _text(ratio), _simulated(other, one),
-             f"{other.valid_runs}/{other.runs}", f"{one.valid_runs}/{one.runs}")
-        )  # fmt: skip
-    head = (
-        "policy", "job", "iteration with DDP", "iteration, scheduled", "exposed with DDP", "exposed, scheduled", "iteration, scheduled over DDP",
-        "the same simulated", "valid runs with DDP", "valid runs, scheduled",
-    )  # fmt: skip
-    names = [read_manifest(RunFolder(root / LIVE).manifest).name for root in (plain, scheduled)]
-    first = (
-        f"`{names[1]}` beside `{names[0]}`: ms, medians over all runs that ended, those that do not count included. "
-        "Ratios are geometric means over pairs of them, with 95 % intervals where there are several."
-    )
-    words = [f"- `{names[1]}`: {line}." for line in training_lines(trained(RunFolder(scheduled / LIVE)))]
-    return "\n\n".join([first, tabulate(table, head, tablefmt="pipe"), "\n".join(words)])
-
-
-def _figures(summary: Summary, one: PolicyResult) -> list[JobFigures]:
-    """What a job came to in all runs of a policy, in the order of their numbers."""
-    runs = sorted((run for run in summary.runs if run.policy == one.policy), key=lambda run: run.repeat)
-    return [run.jobs[one.job] for run in runs if one.job in run.jobs]
-
-
-def _ms(times_s: Sequence[float]) -> str:
-    return f"{statistics.median(times_s) * 1e3:.0f}" if times_s else "-"
-
-
-def _text(found: Ratio | None) -> str:
-    if found is None:
-        return "-"
-    return f"{found.mean:.3f}" if found.low is None else f"{found.mean:.3f} [{found.low:.3f}, {found.high:.3f}]"
-
-
-def _simulated(plain: PolicyResult, scheduled: PolicyResult) -> str:
-    if plain.predicted is None or scheduled.predicted is None:
-        return "-"
-    return f"{scheduled.predicted.iteration_s / plain.predicted.iteration_s:.3f}"
+def marks(*words: str) -> Marks:
+    """What a part that this command makes stands between: `words` are what the command is told."""
+    return f"<!-- made by {' '.join([_MODULE, *words])} -->", "<!-- end of what is made -->"
 
 
 def measured(roots: Sequence[Path]) -> str:
@@ -92,27 +46,54 @@ def measured(roots: Sequence[Path]) -> str:
     table, words = [], []
     for root in roots:
         manifest = read_manifest(RunFolder(root / LIVE).manifest)
-        table += [(manifest.name, *row) for row in triple.rows(root)]
-        words.append(f"- `{manifest.name}`, runs of each policy: {manifest.repeats}.")
-        words += [f"- `{manifest.name}`: {line}." for line in training_lines(trained(RunFolder(root / LIVE)))]
-    head = ("experiment", *triple.HEAD)
+        table += [[manifest.name, *row] for row in triple.rows(root)]
+        words += [f"- `{manifest.name}`, runs of each policy: {manifest.repeats}.", *found_in(root, manifest.name)]
     lines = [
         "Exposed communication in ms, of the experiments in `experiments/live/`: medians over valid runs. Where nothing stands, no run was valid.",
-        tabulate(table, head, tablefmt="pipe"),
+        markdown_table(["experiment", *triple.HEAD], table, align="lll"),
         "\n".join(words),
     ]
     return "\n\n".join(lines)
 
 
-def main(argv: list[str]) -> int:
-    """Write the page."""
-    page = PAGE.read_text(encoding="utf-8")
-    if argv[:1] == [ACROSS]:
-        plain, scheduled = map(Path, argv[1:])
-        marks, made = ACROSS_MARKS, across(plain, scheduled)
-    else:
-        marks, made = MARKS, measured([Path(each) for each in argv])
-    write_whole(PAGE, with_made(page, *marks, made).encode())
+def benchmarks(paths: Sequence[Path]) -> str:
+    """A table of the figures of each benchmark of `BENCHMARKS` that the files have (InputError where they have none)."""
+    found: dict[str, list[Figure]] = {}
+    for path in paths:
+        try:
+            found |= msgspec.convert(read_json(path), dict[str, list[Figure]])
+        except msgspec.ValidationError as error:
+            raise InputError(f"{path}: is not what `echelon bench --out` writes ({error})") from None
+    known = [name for name in BENCHMARKS if name in found]
+    if not known:
+        raise InputError(f"no file has figures of `echelon bench {' '.join(BENCHMARKS)}`")
+    return "\n\n".join(f"`echelon bench {name}`:\n\n{figures_table(found[name])}" for name in known)
+
+
+def parts(argv: Sequence[str]) -> Mapping[Marks, str]:
+    """What is to stand between which marks, by what the command was told (InputError where that cannot be read)."""
+    if not argv:
+        raise InputError("name folders of `echelon live`, or one of policies, across and bench before them")
+    asked, *rest = argv
+    paths = [Path(each) for each in rest]
+    if asked == POLICIES:
+        names = [read_manifest(RunFolder(root / LIVE).manifest).name for root in paths]
+        return {marks(POLICIES, name): live_ratios.policies(root) for name, root in zip(names, paths, strict=True)}
+    if asked == ACROSS:
+        if len(paths) != 2:
+            raise InputError(f"across takes two folders, and not {len(paths)}: with DDP, and with a job scheduler")
+        return {marks(ACROSS): live_ratios.across(*paths)}
+    if asked == BENCH:
+        return {marks(BENCH): benchmarks(paths)}
+    return {marks(): measured([Path(each) for each in argv])}
+
+
+def main(argv: Sequence[str], page: Path = PAGE) -> int:
+    """Write the parts that were asked for into the page."""
+    text = page.read_text(encoding="utf-8")
+    for between, made in parts(argv).items():
+        text = with_made(text, *between, made)
+    write_whole(page, text.encode())
     return 0
 
 

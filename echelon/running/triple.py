@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tabulate import tabulate
-
 from echelon.running.living import LIVE, REPLAYED
+from echelonflow.tables import text_table
 from results.analysis.summary import PolicyResult, read_summary
 
 HEAD = ("policy", "job", "live", "replayed", "simulated", "live over replayed", "live over simulated")
@@ -14,7 +13,7 @@ HEAD = ("policy", "job", "live", "replayed", "simulated", "live over replayed", 
 
 def table(root: Path) -> str:
     """Exposed communication of each policy and job in `root`: live, replayed and simulated, in ms, and how far they differ."""
-    return "exposed communication, ms\n" + tabulate(rows(root), HEAD, tablefmt="plain", stralign="right")
+    return "exposed communication, ms\n" + text_table(HEAD, rows(root), align="ll")
 
 
 def rows(root: Path) -> list[tuple[str, ...]]:

@@ -142,7 +142,7 @@ def test_a_check_trains_with_gloo_runs_the_programs_and_replays_them(machine, tm
     assert ordered.asked == [("gloo", True), ("live", True), ("replayed", False)]
     assert done.exit_code == max(codes), done.output
     table = done.stdout.partition("exposed communication, ms\n")[2]
-    head, *rows = table.splitlines()
+    head, _, *rows = table.splitlines()
     assert head.split()[:5] == ["policy", "job", "live", "replayed", "simulated"]
     assert [row.split()[:2] for row in rows] == [["fair", "gpt"], ["fifo", "gpt"]]
     assert all(row.split()[2] == row.split()[3] for row in rows)  # the same simulation twice
