@@ -19,7 +19,11 @@ def compare(
         typer.Option(help="Policy that the others are compared with (default: the folder's own, else the first)."),
     ] = None,
     measure: Annotated[
-        str, typer.Option(help="What ratios are taken of: iteration_s, exposed_s, tardiness_s or completion_s.")
+        str,
+        typer.Option(
+            help="What ratios are taken of, such as iteration_s (default), completion_s, slowdown, gpu_share or jain; an "
+            "unknown one is told which there are. docs/columns.md says what each is (compare --json: rows)."
+        ),
     ] = "iteration_s",
     every: Annotated[bool, typer.Option("--all", help="Print all rows, however many.")] = False,
     csv: Annotated[Path | None, typer.Option(help="Also write the table to this CSV file.")] = None,

@@ -119,14 +119,15 @@ def _report_sweep(folder: Path, pictures: Pictures, figures: Figures) -> int:
     page = report_sweep(folder, charts=pictures != "none")
     write_tables(state, folder)
     missing = state.total - state.done
-    say(f"{state.total} cells: {missing} not made yet, {state.failed} failed, {state.invalid} invalid")
+    damaged = f"{state.damaged} damaged, " if state.damaged else ""
+    say(f"{state.total} cells: {missing - state.damaged} not made yet, {damaged}{state.failed} failed, {state.invalid} invalid")
     say(f"report: {page}")
     for path in drawn:
         say(f"picture: {path}")
     if pictures != "none" and not drawn:
         say("no pictures: no cell that counts has a number to be drawn")
     if missing or state.failed:
-        say(f"go on with what is missing or failed: echelon sweep --resume {folder}")
+        say(f"go on with what is missing, damaged or failed: echelon sweep --resume {folder}")
     return state.exit_code()
 
 

@@ -34,7 +34,8 @@ class SweepDisplay(LiveLine):
         parts = f"{_number(len(record.points), 'point')} x {_number(len(record.policies), 'policy', 'policies')}"
         words = f"{parts} x {_number(len(record.seeds), 'seed')} = {_number(state.total, 'cell')}"
         there = f", of which {state.kept} are there already" if state.kept else ""
-        self._say(words + there)
+        damaged = f"; {state.damaged} are damaged, and made anew" if state.damaged else ""
+        self._say(words + there + damaged)
 
     def report(self, progress: Progress) -> None:
         """Say what went wrong in making a cell, and is no reason to end."""

@@ -19,6 +19,7 @@ from echelonflow.tables import markdown_table
 from results.analysis.across import Across, Comparisons, Overall
 from results.analysis.arrivals import ArrivalRow, CompletionResult
 from results.analysis.budget import JobBudget
+from results.analysis.cells import COLUMNS as CELL_FIGURES
 from results.analysis.cells import CellEnd, CellKey
 from results.analysis.coflows import CoflowKind, CoflowResult, CoflowRow
 from results.analysis.columns import columns_of
@@ -56,7 +57,7 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "coflows.csv": (CoflowRow,),
         "arrivals.csv": (ArrivalRow, RunMark),
         "decisions.jsonl": (RunKey, DecisionRecord),
-        "cells.csv": (CellKey, JobFigures, CellEnd),
+        "cells.csv": (CellKey, *CELL_FIGURES, CellEnd),
         "summary.json": (Summary,),
         "summary.json: results": (PolicyResult,),
         "summary.json: estimates": (Estimate,),

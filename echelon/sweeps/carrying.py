@@ -18,7 +18,7 @@ from echelonflow.errors import EXIT_FAILED, EXIT_INVALID, EXIT_VALID, InputError
 from echelonflow.files import exists
 from echelonflow.records.cells import Cell, remove_parts
 from echelonflow.records.sweeps import CELLS, PARQUET, SWEEP, TABLE, SweepRecord, read_sweep, write_sweep
-from results.analysis.cells import cell_table, found_cells, write_cells_csv, write_cells_parquet
+from results.analysis.cells import cell_table, damaged_cells, found_cells, write_cells_csv, write_cells_parquet
 
 Heard = Callable[["State"], None]
 
@@ -38,6 +38,8 @@ class State:
     """Every cell that has ended, by name."""
     kept: int
     """Of those, how many had ended before."""
+    damaged: int = 0
+    """Cells whose folders were there at the beginning and could not be read: they are made anew."""
     begun_s: float = field(default_factory=time.monotonic)
 
     @property
@@ -119,15 +121,16 @@ def begin(sweep: Sweep, root: Path) -> State:
     (root / CELLS).mkdir(parents=True, exist_ok=True)
     remove_parts(root / CELLS)
     write_sweep(root, record)
-    found = {name: cell for name, cell in found_cells(root, record).items() if not cell.failed}
-    return State(record, found, len(found))
+    read = found_cells(root, record)
+    found = {name: cell for name, cell in read.items() if not cell.failed}
+    return State(record, found, len(found), len(damaged_cells(root, record, read)))
 
 
 def state_of(root: Path) -> State:
     """How far the sweep in the folder `root` is, by what lies there; InputError where none was begun, or it is damaged."""
     record = read_sweep(root)
     found = found_cells(root, record)
-    return State(record, found, len(found))
+    return State(record, found, len(found), len(damaged_cells(root, record, found)))
 
 
 def carry_out(state: State, root: Path, makes: Makes, heard: Heard) -> None:

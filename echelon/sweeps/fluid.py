@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-import math
+import functools
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from echelon.experiment.schema import Experiment
-from echelon.running.simulated import predict
+from echelon.running.simulated import predict, rates_to_note
+from echelon.running.yardsticks import yardsticks_of
 from echelon.sweeps.building import built
 from echelonflow.errors import EchelonError
 from echelonflow.records.cells import Cell, Number
-from echelonflow.records.run_record import RunRecord
-from results.analysis.columns import keys_of
+from echelonflow.records.rates import RateLog
+from echelonflow.records.run_record import RunRecord, as_far_as_run
+from echelonflow.records.yardsticks import Yardsticks
 from results.analysis.counted import counted_of, only, why_none_counts
-from results.analysis.figures import JobFigures, job_figures
+from results.analysis.counted import span_s as counted_span_s
+from results.analysis.figures import job_figures
+from results.analysis.link_load import loads_by_rates, loads_by_records
+from results.analysis.measures import job_measures, run_measures
 from results.analysis.rows import run_rows
+from results.analysis.run_figures import job_numbers, run_numbers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,78 +39,97 @@ class Wanted:
     seed: int
 
 
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What came of a cell: figures of each job and of all together, by name, and why they do not count."""
+
+    jobs: Mapping[str, dict[str, Number]] = dataclasses.field(default_factory=dict)
+    together: Mapping[str, Number] = dataclasses.field(default_factory=dict)
+    reasons: Sequence[str] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Point:
+    """An experiment, and what all its policies are held against: each job alone is simulated once for all of them."""
+
+    experiment: Experiment
+
+    @functools.cached_property
+    def yardsticks(self) -> Yardsticks:
+        return yardsticks_of(self.experiment)
+
+
 class Computer:
-    """Computes simulated cells of one sweep; it keeps the experiment that it built last, as policies share it."""
+    """Computes simulated cells of one sweep; it keeps the point that it built last, as policies share it."""
 
     def __init__(self, data: Mapping[str, Any], path: Path, policies: Sequence[str]) -> None:
         self._data = data
         self._path = path
         self._policies = tuple(policies)
-        self._last: tuple[object, Experiment] | None = None
+        self._last: tuple[object, _Point] | None = None
         """What was built last, and of what: replaced as a whole, as threads may share a computer."""
 
     def compute(self, wanted: Wanted) -> Cell:
         """The cell; what goes wrong is its reason. Nothing that a simulation does ends a sweep."""
         started_s = time.perf_counter()
+        failed = True
         try:
-            jobs, reasons = self._simulated(wanted)
-            failed = False
+            found, failed = self._simulated(wanted), False
         except EchelonError as error:
-            jobs, reasons, failed = {}, [str(error)], True
+            found = Found(reasons=(str(error),))
         except MemoryError:
-            jobs, reasons, failed = {}, ["there was not enough memory for it"], True
+            found = Found(reasons=("there was not enough memory for it",))
         except Exception as error:  # noqa: BLE001  (a fault of ours is this cell's, and the others go on)
-            jobs, reasons, failed = {}, [f"{type(error).__name__}: {error}"], True
+            found = Found(reasons=(f"{type(error).__name__}: {error}",))
         return Cell(
             name=wanted.name,
             backend="fluid",
             policy=wanted.policy,
             seed=wanted.seed,
             settings=dict(wanted.settings),
-            jobs=jobs,
-            reasons=tuple(" ".join(reason.split()) for reason in reasons),
+            jobs=dict(found.jobs),
+            together=dict(found.together),
+            reasons=tuple(" ".join(reason.split()) for reason in found.reasons),
             failed=failed,
             took_s=time.perf_counter() - started_s,
             ended=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         )
 
-    def _simulated(self, wanted: Wanted) -> tuple[dict[str, dict[str, Number]], list[str]]:
-        experiment = self._built(wanted)
-        record = predict(experiment, wanted.policy)
-        return figures_of(record, experiment)
+    def _simulated(self, wanted: Wanted) -> Found:
+        point = self._built(wanted)
+        rates = rates_to_note(point.experiment.jobs)
+        record = predict(point.experiment, wanted.policy, rates=rates)
+        return found_of(record, point.experiment, point.yardsticks, rates)
 
-    def _built(self, wanted: Wanted) -> Experiment:
+    def _built(self, wanted: Wanted) -> _Point:
         key, last = (dict(wanted.settings), wanted.seed), self._last
         if last is None or last[0] != key:
-            last = (key, built(self._data, self._path, wanted.settings, wanted.seed, self._policies))
+            experiment = built(self._data, self._path, wanted.settings, wanted.seed, self._policies)
+            last = (key, _Point(experiment))
             self._last = last
         return last[1]
 
 
-def figures_of(record: RunRecord, experiment: Experiment) -> tuple[dict[str, dict[str, Number]], list[str]]:
-    """Figures by job and name, over the iterations that count, and why the run does not count, if it does not."""
-    rows = run_rows(record, experiment.jobs, is_prediction=True)
-    counted = counted_of(rows.iterations, experiment.jobs, experiment.counting)
-    found = job_figures(only(rows, counted), experiment.jobs)
+def found_of(record: RunRecord, experiment: Experiment, yardsticks: Yardsticks, rates: RateLog | None) -> Found:
+    """What a simulation says of each job and of all together, over the iterations that count; `rates` are those of its flows."""
+    jobs = as_far_as_run(experiment.jobs, record)
+    rows = run_rows(record, jobs, is_prediction=True)
+    counted = counted_of(rows.iterations, jobs, experiment.counting)
+    figures = job_figures(only(rows, counted), jobs)
+    measures = job_measures(record, rows, jobs, counted, yardsticks)
     reasons = why_none_counts(rows.iterations, counted, experiment.counting)
-    last_s: dict[str, float] = {}
-    ended: dict[str, int] = {}
-    for row in rows.iterations:
-        last_s[row.job] = max(last_s.get(row.job, -math.inf), row.finish_s)
-        ended[row.job] = ended.get(row.job, 0) + 1
-    jobs: dict[str, dict[str, Number]] = {}
+    ended = Counter(row.job for row in rows.iterations)
+    numbers: dict[str, dict[str, Number]] = {}
     for job in experiment.jobs:
-        done = ended.get(job.name, 0)
-        if done < job.iterations:
-            reasons.append(f"job {job.name} ended {done} of its {job.iterations} iterations")
-        jobs[job.name] = as_numbers(found.get(job.name), done)
-        jobs[job.name]["completion_s"] = last_s[job.name] - job.start_s if done == job.iterations else None
-    return jobs, reasons
-
-
-def as_numbers(figures: JobFigures | None, iterations: int) -> dict[str, Number]:
-    """The figures of a job, by name, as a cell keeps them."""
-    keys = () if figures is None else keys_of(JobFigures)
-    values = {key: getattr(figures, key) for key in keys}
-    numbers = {key: value for key, value in values.items() if isinstance(value, int | float | None)}
-    return {"iterations": iterations, **numbers}
+        if job.is_background:
+            continue
+        if ended[job.name] < job.iterations:
+            reasons.append(f"job {job.name} ended {ended[job.name]} of its {job.iterations} iterations")
+        of_job = job_numbers(figures.get(job.name), measures.get(job.name))
+        numbers[job.name] = {"iterations": ended[job.name], **of_job}
+    together = run_measures(measures, rows, jobs, counted, yardsticks)
+    span_s = counted_span_s(rows.iterations, counted)
+    network = experiment.network
+    loads = [] if rates is None else loads_by_rates(record, network, rates, *span_s, parts=1)
+    loads = loads or loads_by_records(record.flows, network, *span_s)
+    return Found(numbers, run_numbers(together, [load.mean_share for load in loads]), reasons)

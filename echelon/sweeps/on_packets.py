@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -13,12 +12,13 @@ from echelon.experiment.schema import Experiment
 from echelon.running import runner
 from echelon.running.attempts import half_as_many_again
 from echelon.sweeps.building import built
-from echelon.sweeps.fluid import Wanted, as_numbers
+from echelon.sweeps.fluid import Found, Wanted
 from echelon.sweeps.plan import Sweep
 from echelonflow.errors import EXIT_FAILED, EXIT_INTERRUPTED, EchelonError, StorageError
 from echelonflow.files import PART
-from echelonflow.records.cells import RUN, Cell, Number, keep_cell
+from echelonflow.records.cells import RUN, Cell, keep_cell
 from echelonflow.records.progress import Report
+from results.analysis.run_figures import job_numbers, link_shares_of, run_numbers
 from results.analysis.summary import RunResult
 from results.folder import Summary
 
@@ -46,7 +46,7 @@ def one_after_the_other(sweep: Sweep, wanted: Sequence[Wanted], cells: Path, rep
 def emulated(sweep: Sweep, wanted: Wanted, root: Path, report: Report) -> Cell:
     """The cell, whose run folder is `root`; raises KeyboardInterrupt and StorageError alone."""
     started_s = time.monotonic()
-    jobs: dict[str, dict[str, Number]] = {}
+    found = Found()
     reasons: tuple[str, ...] = ()
     failed, set_aside = True, 0
     try:
@@ -59,7 +59,7 @@ def emulated(sweep: Sweep, wanted: Wanted, root: Path, report: Report) -> Cell:
         counting = [run for run in summary.runs if run.valid]
         set_aside = len(summary.runs) - len(counting)
         reasons = _reasons(summary)
-        jobs = {job.name: {} for job in experiment.jobs} if reasons else _figures(counting[0], experiment, root)
+        found = _no_figures(experiment) if reasons else _figures(counting[0], experiment, root)
     except StorageError:
         raise
     except EchelonError as error:
@@ -70,7 +70,8 @@ def emulated(sweep: Sweep, wanted: Wanted, root: Path, report: Report) -> Cell:
         policy=wanted.policy,
         seed=wanted.seed,
         settings=dict(wanted.settings),
-        jobs=jobs,
+        jobs=dict(found.jobs),
+        together=dict(found.together),
         reasons=reasons,
         failed=failed,
         set_aside=set_aside,
@@ -84,26 +85,22 @@ def _reasons(summary: Summary) -> tuple[str, ...]:
     return () if summary.valid else tuple(summary.reasons) or ("no run of it counts",)
 
 
-def _figures(run: RunResult, experiment: Experiment, root: Path) -> dict[str, dict[str, Number]]:
-    """Figures of the run by job and name."""
-    ends_s = _last_ends_s(root / "iterations.csv", run)
-    found = {}
-    for job in experiment.jobs:
-        numbers = as_numbers(run.jobs.get(job.name), job.iterations)
-        end_s = ends_s.get(job.name)
-        numbers["completion_s"] = None if end_s is None else end_s - job.start_s
-        found[job.name] = numbers
-    return found
+def _no_figures(experiment: Experiment) -> Found:
+    """The jobs alone, of which nothing can be said."""
+    return Found({job.name: {} for job in experiment.jobs if not job.is_background})
 
 
-def _last_ends_s(path: Path, run: RunResult) -> dict[str, float]:
-    """When the last iteration of each job ended, in seconds since the run's zero."""
-    found: dict[str, float] = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            if row["policy"] == run.policy and int(row["repeat"]) == run.repeat:
-                found[row["job"]] = max(found.get(row["job"], 0.0), float(row["finish_s"]))
-    return found
+def _figures(run: RunResult, experiment: Experiment, root: Path) -> Found:
+    """What the run says of each job and of all together."""
+    jobs = {
+        job.name: {
+            "iterations": job.iterations, **job_numbers(run.jobs.get(job.name), run.measures.get(job.name)),
+        }
+        for job in experiment.jobs
+        if not job.is_background
+    }  # fmt: skip
+    shares = link_shares_of(root / "links.csv").get((run.policy, run.repeat), ())
+    return Found(jobs, run_numbers(run.together, shares, run.control))
 
 
 def _move(run: Path, place: Path) -> None:

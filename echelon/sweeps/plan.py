@@ -22,7 +22,7 @@ from echelon.experiment.extent import check_emulation
 from echelon.experiment.schema import Experiment
 from echelon.experiment.settings import with_settings
 from echelon.experiment.swept import MOST_CELLS, Swept
-from echelon.running import simulated
+from echelon.running import simulated, yardsticks
 from echelon.sweeps import building, files, fluid
 from echelon.sweeps.building import built
 from echelonflow.digests import code_digest
@@ -152,7 +152,7 @@ def cells(sweep: Sweep, names: Names) -> list[PlannedCell]:
 
 def computing_code(backend: Backend) -> str:
     """Digest of the code that computes cells, and of the profiles that come with it."""
-    parts = [echelonflow, simulator, traffic, analysis, experiment_files, simulated, building, fluid]
+    parts = [echelonflow, simulator, traffic, analysis, experiment_files, simulated, yardsticks, building, fluid]
     if backend == "emulation":
         import controller
         import testbed

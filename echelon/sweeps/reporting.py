@@ -10,6 +10,7 @@ from echelon.experiment.rerun import with_absolute_files
 from echelonflow.records.experiment_file import sweep_command
 from echelonflow.records.sweeps import SweepRecord, read_sweep
 from results.analysis.across import compare_across
+from results.analysis.across_measures import FIRST
 from results.analysis.gathered import gather
 from results.analysis.shown import Pictures
 from results.pictures import places
@@ -61,7 +62,7 @@ def report_comparison(path: Path, folders: Sequence[Path], against: str | None, 
     """Write the report of several folders, compared, at `path`; InputError as of `echelon compare`."""
     words = ["echelon", "compare", *map(str, folders), "--report", str(path)]
     words += [] if against is None else ["--against", against]
-    words += [] if measure == "iteration_s" else ["--measure", measure]
+    words += [] if measure == FIRST else ["--measure", measure]
     named = [folder.name for folder in folders]
     shown = Shown(title=" and ".join(named), command=shlex.join(words), folders=list(map(str, folders)))
     return write_across(path, gather(folders), shown, against, measure)

@@ -37,6 +37,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """The values of its point, by path."""
     jobs: dict[str, dict[str, Number]] = msgspec.field(default_factory=dict)
     """Figures by name of each job, by name of the figure; times in seconds."""
+    together: dict[str, Number] = msgspec.field(default_factory=dict)
+    """Figures of all jobs together, by name of the figure."""
     reasons: tuple[str, ...] = ()
     """Why it does not count; empty where it is valid."""
     failed: bool = False
@@ -123,4 +125,9 @@ def settings_words(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{path}={in_one_line(value)}" for path, value in settings.items())
 
 
-_DOCUMENT = Document("echelon-cell", 1, Cell, compact=True)
+def _without_measures(data: Any, _: Path) -> Any:
+    """Version 1 told the means of each job alone."""
+    return {**data, "together": {}}
+
+
+_DOCUMENT = Document("echelon-cell", 2, Cell, {1: _without_measures}, compact=True)

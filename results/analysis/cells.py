@@ -16,7 +16,10 @@ from echelonflow.records.sweeps import CELLS, SweepRecord
 from echelonflow.spelling import in_one_line
 from results.analysis.columns import csv_line, keys_of
 from results.analysis.figures import JobFigures
+from results.analysis.run_figures import MoreOfJob, RunFigures
 
+COLUMNS = (JobFigures, MoreOfJob, RunFigures)
+"""What stands between what was swept and the last columns; each by its name in the cell."""
 _QUANTITIES = (("_bps", parse_rate_bps), ("_bytes", parse_size_bytes), ("_s", parse_duration_s))
 _DIGITS = 10
 
@@ -48,9 +51,9 @@ class CellEnd:
     """What else a cell says of a job: the last columns."""
 
     iterations: int | None
-    """Number of iterations that the job ended. From the cell."""
-    completion_s: float | None
-    """Job completion time: from the job's start to the end of its last iteration; empty where it did not end. Computed."""
+    """Number of iterations that the job ended, counted or not. From the cell."""
+    counted: int | None
+    """Number of those that count (`window:`), over which means and percentiles are; empty in cells of an older revision. From the cell."""
     set_aside: int
     """Number of emulated runs that were made for the cell and do not count. From the cell."""
     took_s: float
@@ -80,6 +83,11 @@ def found_cells(folder: Path, record: SweepRecord) -> dict[str, Cell]:
     return {name: cell for name, cell in read.items() if cell is not None}
 
 
+def damaged_cells(folder: Path, record: SweepRecord, found: Mapping[str, Cell]) -> list[str]:
+    """Names of cells whose folder is there, and is none of those that were `found`: it cannot be read."""
+    return [cell.name for cell in record.cells if cell.name not in found and (folder / CELLS / cell.name).exists()]
+
+
 def cell_table(record: SweepRecord, found: Mapping[str, Cell]) -> CellTable:
     """The table of the cells that were `found`; those that have not ended have no row.
 
@@ -88,7 +96,8 @@ def cell_table(record: SweepRecord, found: Mapping[str, Cell]) -> CellTable:
     """
     paths = list(dict.fromkeys(path for point in record.points for path in point))
     numbers = {path: _measured([point.get(path) for point in record.points]) for path in paths}
-    key, figures, end = keys_of(CellKey), keys_of(JobFigures), keys_of(CellEnd)
+    key, end = keys_of(CellKey), keys_of(CellEnd)
+    figures = [name for kind in COLUMNS for name in keys_of(kind)]
     swept = []
     for path in paths:
         known = numbers[path]
@@ -108,7 +117,7 @@ def cell_table(record: SweepRecord, found: Mapping[str, Cell]) -> CellTable:
             row = {
                 "cell": planned.name, "point": planned.point, "backend": cell.backend, "policy": planned.policy,
                 "seed": planned.seed, "job": job, "valid": cell.valid and bool(job), "reason": "; ".join(cell.reasons),
-                **of_point, **values, "set_aside": cell.set_aside, "took_s": cell.took_s,
+                **of_point, **values, **cell.together, "set_aside": cell.set_aside, "took_s": cell.took_s,
             }  # fmt: skip
             for name, column in columns.items():
                 column.append(row.get(name))

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from echelonflow.errors import InputError
 from echelonflow.model.units import parse_duration_s, parse_rate_bps, parse_size_bytes
 from results.analysis.across import Across, Comparisons
+from results.analysis.across_measures import MEASURES
 
 BACKEND = "backend"
 """The axis that tells simulated runs from those on packets, where there are both."""
-MEASURE_WORDS: Mapping[str, str] = MappingProxyType(
-    {
-        "iteration_s": "iteration time",
-        "exposed_s": "exposed communication",
-        "tardiness_s": "tardiness",
-        "completion_s": "completion time",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +62,7 @@ class Drawable:
     words: str
     """What a number is, with its unit."""
     is_ratio: bool
+    more_is_better: bool
     policies: Sequence[str]
     """Those that there is a number of."""
     numbers: Sequence[tuple[Across, float]]
@@ -78,17 +71,18 @@ class Drawable:
     @staticmethod
     def of(found: Comparisons) -> Drawable:
         """The ratios, else the measure that they would be of."""
-        measure = MEASURE_WORDS.get(found.measure, found.measure)
+        measure = MEASURES[found.measure]
         ratios = [(row, row.ratio.mean) for row in found.rows if row.ratio is not None]
         if ratios:
-            return Drawable._of(f"{measure} over that of {found.against}", ratios, is_ratio=True)
+            return Drawable._of(f"{measure.words} over that of {found.against}", found.measure, ratios, is_ratio=True)
         estimates = [(row, getattr(row, found.measure)) for row in found.rows]
         known = [(row, estimate.median) for row, estimate in estimates if estimate is not None and estimate.median > 0]
-        return Drawable._of(f"{measure} (s)", known, is_ratio=False)
+        return Drawable._of(measure.titled, found.measure, known, is_ratio=False)
 
     @staticmethod
-    def _of(words: str, numbers: Sequence[tuple[Across, float]], *, is_ratio: bool) -> Drawable:
-        return Drawable(words, is_ratio, list(dict.fromkeys(row.policy for row, _ in numbers)), numbers)
+    def _of(words: str, measure: str, numbers: Sequence[tuple[Across, float]], *, is_ratio: bool) -> Drawable:
+        policies = list(dict.fromkeys(row.policy for row, _ in numbers))
+        return Drawable(words, is_ratio, MEASURES[measure].more_is_better, policies, numbers)
 
     def means(self, *axes: Axis | None) -> dict[tuple[str, ...], float]:
         """Geometric means by policy and the values on `axes`, over all else; an axis that is None stands for the jobs."""

@@ -14,12 +14,12 @@ from results.analysis.rows import GroupRow, IterationRow, RunRows, held_s
 
 @dataclass(frozen=True, slots=True)
 class JobFigures:
-    """One run of one job in a few numbers, each a mean over its iterations."""
+    """One run of one job in a few numbers, each a mean over its iterations: those that count, where not all do."""
 
     iteration_s: float
-    """Mean duration of its iterations. Computed."""
+    """Mean duration of its iterations that count. Computed."""
     exposed_s: float
-    """Mean exposed communication of its iterations. Computed."""
+    """Mean exposed communication of the same. Computed."""
     tardiness_s: float | None
     """Mean tardiness of its EchelonFlows by their weights: the paper's objective over the sum of weights. Computed."""
     in_job_s: float | None = None

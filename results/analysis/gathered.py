@@ -17,10 +17,9 @@ from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import Manifest, read_manifest
 from echelonflow.records.sweeps import SWEEP, SweepRecord, read_sweep
 from echelonflow.spelling import in_one_line
-from results.analysis.cells import found_cells
-from results.analysis.columns import keys_of
-from results.analysis.figures import JobFigures
-from results.analysis.summary import RunResult, read_summary
+from results.analysis.cells import damaged_cells, found_cells
+from results.analysis.run_figures import job_numbers, link_shares_of, run_numbers
+from results.analysis.summary import read_summary
 
 _NO_PARAMETER = ("name", "title", "policies", "against", "repeats", "seed", "sweep", "time_unit")
 """Keys of an experiment that are no conditions of a run, or stand in columns of their own."""
@@ -57,6 +56,8 @@ class Gathered:
     """The policy that the first folder compares with."""
     missing: int
     """Cells that sweeps were to have and have not."""
+    damaged: int = 0
+    """Those of them whose folder is there, and cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class _Run:
     valid: bool
     reason: str
     jobs: Mapping[str, Mapping[str, float | None]]
+    together: Mapping[str, float | None]
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ class _Folder:
     policies: Sequence[str]
     against: str | None
     missing: int = 0
+    damaged: int = 0
 
 
 def gather(folders: Sequence[Path]) -> Gathered:
@@ -119,12 +122,13 @@ def gather(folders: Sequence[Path]) -> Gathered:
                     job,
                     run.valid and bool(job),
                     run.reason,
-                    figures,
+                    {**figures, **run.together},
                 )
             )
     policies = list(dict.fromkeys(policy for folder in read.values() for policy in folder.policies))
     against = next((folder.against for folder in read.values() if folder.against), None)
-    return Gathered(found, policies, against, sum(folder.missing for folder in read.values()))
+    missing, damaged = (sum(getattr(folder, name) for folder in read.values()) for name in ("missing", "damaged"))
+    return Gathered(found, policies, against, missing, damaged)
 
 
 def _read(folder: Path) -> _Folder:
@@ -151,21 +155,16 @@ def _of_run(folder: Path, manifest: Manifest) -> _Folder:
         raise InputError(f"{error}; make it anew: echelon report {folder}") from None
     condition = _Condition(str(folder), manifest.backend, _flat(manifest.experiment or {}))
     names = [job.name for job in manifest.jobs]
+    shares = link_shares_of(folder / "links.csv")
     runs = [
-        _Run(condition, run.policy, manifest.seed, run.repeat, run.valid, "; ".join(run.reasons), _figures(run))
+        _Run(
+            condition, run.policy, manifest.seed, run.repeat, run.valid, "; ".join(run.reasons),
+            {job: job_numbers(figures, run.measures.get(job)) for job, figures in run.jobs.items()},
+            run_numbers(run.together, shares.get((run.policy, run.repeat), ()), run.control),
+        )
         for run in summary.runs
-    ]
+    ]  # fmt: skip
     return _Folder(runs, names, manifest.policies, manifest.against)
-
-
-def _figures(run: RunResult) -> dict[str, dict[str, float | None]]:
-    """Figures that are numbers, by job."""
-    return {
-        job: {
-            key: value for key in keys_of(JobFigures) if isinstance(value := getattr(figures, key), int | float | None)
-        }
-        for job, figures in run.jobs.items()
-    }
 
 
 def _of_sweep(folder: Path, record: SweepRecord) -> _Folder:
@@ -178,13 +177,14 @@ def _of_sweep(folder: Path, record: SweepRecord) -> _Folder:
     runs = [
         _Run(
             conditions[planned.point], planned.policy, planned.seed, 0, cell.valid, "; ".join(cell.reasons),
-            {job: dict(values) for job, values in cell.jobs.items()},
+            cell.jobs, cell.together,
         )
         for planned in record.cells
         if (cell := found.get(planned.name)) is not None
     ]  # fmt: skip
     jobs = list(dict.fromkeys(job for run in runs for job in run.jobs)) or names
-    return _Folder(runs, jobs, record.policies, record.against, len(record.cells) - len(runs))
+    missing = len(record.cells) - len(runs)
+    return _Folder(runs, jobs, record.policies, record.against, missing, len(damaged_cells(folder, record, found)))
 
 
 def _told_apart(conditions: Sequence[_Condition]) -> list[str]:

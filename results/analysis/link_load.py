@@ -38,17 +38,19 @@ class _Sent:
     rate_Bps: Floats
 
 
-def loads_by_rates(record: RunRecord, network: Network, rates: RateLog, begin_s: float, end_s: float) -> list[LinkLoad]:
+def loads_by_rates(
+    record: RunRecord, network: Network, rates: RateLog, begin_s: float, end_s: float, parts: int = PARTS
+) -> list[LinkLoad]:
     """The load of every link that carried anything between two moments of a simulation, the busiest first.
 
-    None where no time passes, or `rates` are not complete.
+    Peaks are of one of so many `parts` of that time. None where no time passes, or `rates` are not complete.
     """
     if rates.is_full:
         return []
     flows = FlowColumns.of(record.flows)
     row, *pieces = rates.pieces(flows.finish_s)
     of_step, paths = paths_of(flows.steps, network)
-    return _loads(_Sent(paths, of_step[flows.step[row]], *pieces), network, begin_s, end_s)
+    return _loads(_Sent(paths, of_step[flows.step[row]], *pieces), network, begin_s, end_s, parts)
 
 
 def loads_by_records(flows: Sequence[FlowRecord], network: Network, begin_s: float, end_s: float) -> list[LinkLoad]:
@@ -58,22 +60,23 @@ def loads_by_records(flows: Sequence[FlowRecord], network: Network, begin_s: flo
     times = np.array([(f.start_s, f.finish_s, f.size_bytes) for f in ended], np.float64).reshape(-1, 3)
     finish_s = times[:, 1]
     start_s = np.minimum(times[:, 0], finish_s - _AT_ONCE_S)
-    found = _loads(_Sent(paths, path, start_s, finish_s, times[:, 2] / (finish_s - start_s)), network, begin_s, end_s)
+    sent = _Sent(paths, path, start_s, finish_s, times[:, 2] / (finish_s - start_s))
+    found = _loads(sent, network, begin_s, end_s, parts=1)  # of means alone
     return [msgspec.structs.replace(each, peak_share=None) for each in found]
 
 
-def _loads(sent: _Sent, network: Network, begin_s: float, end_s: float) -> list[LinkLoad]:
+def _loads(sent: _Sent, network: Network, begin_s: float, end_s: float, parts: int) -> list[LinkLoad]:
     if not 0 < end_s - begin_s < math.inf:
         return []
-    part_s = (end_s - begin_s) / PARTS
-    carried = np.zeros((len(sent.paths), PARTS))
-    for part in range(PARTS):
+    part_s = (end_s - begin_s) / parts
+    carried = np.zeros((len(sent.paths), parts))
+    for part in range(parts):
         low_s, high_s = begin_s + part * part_s, begin_s + (part + 1) * part_s
         there = np.flatnonzero((sent.begin_s < high_s) & (sent.end_s > low_s))
         inside_s = np.minimum(sent.end_s[there], high_s) - np.maximum(sent.begin_s[there], low_s)
         weights = sent.rate_Bps[there] * inside_s
         carried[:, part] = np.bincount(sent.path[there], weights=weights, minlength=len(sent.paths))
-    of_links = np.zeros((len(network.links), PARTS))
+    of_links = np.zeros((len(network.links), parts))
     for path, its in zip(sent.paths, carried, strict=True):
         of_links[list(path)] += its
     shares = of_links / part_s / np.array(network.capacity_Bps)[:, None]

@@ -159,7 +159,7 @@ def run_measures(
     means_s = [each.iteration_s for each in measures.values()]
     lasts_s = [row.duration_s for row in rows.iterations if row.iteration in counted.get(row.job, ())]
     completions_s = [each.completion_s for each in measures.values() if each.completion_s is not None]
-    if len(completions_s) < len(jobs):
+    if len(completions_s) < sum(not job.is_background for job in jobs):
         completions_s = []
     slowdowns = {name: each.slowdown for name, each in measures.items() if each.slowdown is not None}
     if len(slowdowns) < len(measures):

@@ -77,6 +77,8 @@ def _draw_maps(path: Path, drawn: Drawable, across: Axis, up: Axis, *, whole: bo
     height_in = below * (len(up.values) * _FIELD_IN + _TITLE_IN) + _WORDS_IN + letters_in
     low, high = _range(list(means.values()), is_ratio=drawn.is_ratio)
     ramp = colours.RATIO_RAMP if drawn.is_ratio else colours.VALUE_RAMP
+    if drawn.is_ratio and drawn.more_is_better:
+        ramp = ramp[::-1]
     look = LinearSegmentedColormap.from_list("ramp", ramp)
     with style.picture(path, min(page.inches(height_in), _MOST_HEIGHT_IN), page=page) as figure:
         panels = figure.subplots(below, beside, squeeze=False)

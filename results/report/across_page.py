@@ -11,18 +11,18 @@ from typing import Any
 
 from echelonflow.records.experiment_file import experiment_text, sweep_command
 from echelonflow.records.sweeps import SweepRecord
-from results.analysis.across import MEASURES, Across, Comparisons, compare_across
-from results.analysis.explored import MEASURE_WORDS
+from results.analysis.across import Across, Comparisons, by_every_measure, compare_across
+from results.analysis.across_measures import FIRST, MEASURES, Measure
 from results.analysis.gathered import Gathered
 from results.colours import policy_colour
-from results.report.across import ratio_words
+from results.report.across import SHOWN_ALWAYS, format_measure, ratio_words, unit_of
 from results.report.charts import Chart
 from results.report.charts.curves import distribution_of
 from results.report.charts.explorer import explorer
 from results.report.headline import TOLD_APART
 from results.report.html import with_filters
 from results.report.page import SCRIPTS, download, environment, write_page
-from results.report.printed_column import MISSING, TimeUnit, format_estimate, unit_for
+from results.report.printed_column import MISSING, TimeUnit, format_estimate
 
 MOST_TABLE_ROWS = 3_000
 """Rows of the table in a page; cells.csv, and `echelon compare --csv`, have all."""
@@ -49,7 +49,7 @@ def write_across(
     gathered: Gathered,
     shown: Shown,
     against: str | None = None,
-    measure: str = MEASURES[0],
+    measure: str = FIRST,
     *,
     charts: bool = True,
 ) -> Path:
@@ -59,10 +59,11 @@ def write_across(
     """
     found = compare_across(gathered, against, measure)
     drawn = _charts(gathered, found, against) if charts else {}
-    unit = unit_for(row.iteration_s.median for row in found.rows if row.iteration_s is not None)
+    unit = unit_of(found.rows, measure)
     templates = with_filters(environment(), unit)
     templates.filters["estimate"] = lambda value: format_estimate(value, unit)
     templates.filters["in_words"] = ratio_words
+    templates.filters["asked"] = lambda row: format_measure(row, measure, unit)
     templates.filters["p"] = lambda p: MISSING if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
     return write_page(
         path,
@@ -74,7 +75,9 @@ def write_across(
         found=found,
         headline=across_headline(found, unit),
         unit=unit,
-        measure=MEASURE_WORDS.get(measure, measure),
+        measure=measure,
+        known=MEASURES[measure],
+        shows_measure=measure not in SHOWN_ALWAYS,
         paths=list(found.rows[0].settings) if found.rows else [],
         several_backends=len({row.backend for row in found.rows}) > 1,
         backends=sorted({row.backend for row in found.rows}),
@@ -90,8 +93,7 @@ def write_across(
 
 def _charts(gathered: Gathered, found: Comparisons, against: str | None) -> dict[str, list[Chart]]:
     """The charts of each section; sections without any are left out."""
-    others = {name: compare_across(gathered, against, name) for name in MEASURES if name != found.measure}
-    made = explorer({found.measure: found, **others})
+    made = explorer(*by_every_measure(gathered, against), found.against, found.measure)
     charts = {} if made is None else {"explorer": [made], "ratios": _ratio_curves(found)}
     return {section: mine for section, mine in charts.items() if mine}
 
@@ -105,45 +107,54 @@ def sweep_file(record: SweepRecord, experiment: Mapping[str, Any]) -> str:
 
 def across_headline(found: Comparisons, unit: TimeUnit) -> str:
     """Which policy is best over all conditions and jobs, by how much, and where it is not."""
-    words = MEASURE_WORDS.get(found.measure, found.measure)
+    measure = MEASURES[found.measure]
     ratios: dict[str, list[float]] = defaultdict(list)
     for row in found.rows:
         if row.ratio is not None:
             ratios[row.policy].append(row.ratio.mean)
     if not ratios:
-        return _alone(found.rows, words, unit)
+        return _alone(found.rows, measure, unit)
     means = {policy: math.exp(sum(map(math.log, values)) / len(values)) for policy, values in ratios.items()}
-    best = min(means, key=means.__getitem__)
+    best = (max if measure.more_is_better else min)(means, key=means.__getitem__)
     values, mean = ratios[best], means[best]
     among = f"{'the better' if len(means) == 1 else 'the best'} of {len(means) + 1} policies"
-    better = sum(value < 1 - TOLD_APART for value in values)
-    where = (
-        f"{len(values)} combination{'s' * (len(values) != 1)} of conditions and job"
-        if len(values) > 1
-        else "the one job"
-    )
-    spread = f", from {_change(min(values))} to {_change(max(values))}" if len(values) > 1 else ""
-    if mean >= 1 - TOLD_APART:
+    better = sum(_is_better(value, measure) for value in values)
+    where = _where(len(values), measure)
+    changes = [_change(value, measure) for value in (min(values), max(values))]
+    spread = f", from {changes[0]} to {changes[1]}" if len(values) > 1 else ""
+    if not _is_better(mean, measure):
         return (
-            f"No policy beats {found.against} over {where}: the next is {best}, whose {words} is {_change(mean)} "
-            f"in the geometric mean{spread}."
+            f"No policy beats {found.against} over {where}: the next is {best}, whose {measure.words} is "
+            f"{_change(mean, measure)} in the geometric mean{spread}."
         )
     return (
-        f"{best} is {among}: its {words} is {_change(mean)} than under {found.against} in the geometric mean over {where}"
-        f"{spread}; it is shorter in {better} of {len(values)}."
+        f"{best} is {among}: its {measure.words} is {_change(mean, measure)} than under {found.against} in the geometric mean "
+        f"over {where}{spread}; it is {measure.more if measure.more_is_better else measure.less} in {better} of {len(values)}."
     )
 
 
-def _alone(rows: Sequence[Across], words: str, unit: TimeUnit) -> str:
-    known = [row.iteration_s.median for row in rows if row.iteration_s is not None]
-    if not known:
+def _is_better(ratio: float, measure: Measure) -> bool:
+    return ratio > 1 + TOLD_APART if measure.more_is_better else ratio < 1 - TOLD_APART
+
+
+def _where(ratios: int, measure: Measure) -> str:
+    """Over what so many ratios are."""
+    if measure.of_run:
+        return f"{ratios} conditions" if ratios > 1 else "the one condition"
+    return f"{ratios} combinations of conditions and job" if ratios > 1 else "the one job"
+
+
+def _alone(rows: Sequence[Across], measure: Measure, unit: TimeUnit) -> str:
+    if not any(row.valid_runs for row in rows):
         return "Nothing can be said of any policy: no run counts."
-    least, most = (f"{value * unit.of_a_second:.3f} {unit.name}" for value in (min(known), max(known)))
-    return f"There is nothing to compare {words} with; iterations take {least} to {most}."
+    known = [row.iteration_s.median for row in rows if row.iteration_s is not None]
+    times = [f"{value * unit.of_a_second:.3f} {unit.name}" for value in (min(known), max(known))] if known else []
+    took = f"; iterations take {' to '.join(times)}" if times else ""
+    return f"There is nothing to compare {measure.words} with{took}."
 
 
-def _change(ratio: float) -> str:
-    return f"{abs(1 - ratio) * 100:.1f} % {'shorter' if ratio <= 1 else 'longer'}"
+def _change(ratio: float, measure: Measure) -> str:
+    return f"{abs(1 - ratio) * 100:.1f} % {measure.less if ratio <= 1 else measure.more}"
 
 
 def _ratio_curves(found: Comparisons) -> list[Chart]:
@@ -151,5 +162,5 @@ def _ratio_curves(found: Comparisons) -> list[Chart]:
     for row in found.rows:
         if row.ratio is not None:
             values[row.policy].append(row.ratio.mean)
-    words = MEASURE_WORDS.get(found.measure, found.measure)
+    words = MEASURES[found.measure].words
     return [distribution_of(f"{words} over that of {found.against}", values, list(values))] if values else []

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import math
 
 import pytest
 from scipy import stats
 
+from echelon.experiment import schema
+from echelon.running import runner
 from echelonflow.errors import InputError
 from results.analysis import gathered
-from results.analysis.across import compare_across
+from results.analysis.across import by_every_measure, compare_across
+from results.analysis.across_measures import MEASURES, Estimates
 from results.analysis.gathered import Gathered, Observation, gather
 from results.analysis.statistics import holm, p_value, ratio_of
+from results.report.across import across_lines
+from results.report.across_page import across_headline
+from results.report.charts.explorer import explorer
+from results.report.printed_column import SECONDS
 from tests.unit.sweep_cases import written
 
 FAIR_S = [1.0, 1.2, 1.1, 1.3]
+CONTROL = ("messages", "decisions", "decision_p50_ms", "decision_p95_ms")
+"""Measures of what a controller had to do: a simulation has none."""
 OURS_S = [0.8, 1.0, 0.85, 1.05]
 
 
@@ -156,6 +166,61 @@ def test_unknown_policies_and_measures_are_refused(against, measure, words):
     assert words in str(refused.value)
 
 
+def several_jobs(policy, slow, jain):
+    """Two jobs in one run: figures of each, and those of both together, which are the same in both."""
+    return [
+        Observation((), "fluid", policy, 0, 0, job, True, "", {"iteration_s": time_s, "slowdown": own, "jain": jain})
+        for job, time_s, own in (("a", 1.0, 1.0), ("b", 2.0, slow))
+    ]
+
+
+def test_a_measure_of_each_job_has_a_row_for_each():
+    found = compare_across(
+        gathered_of(*several_jobs("fair", 2.0, 0.8), *several_jobs("ours", 1.5, 0.9)), None, "slowdown"
+    )
+    assert [(row.policy, row.job, row.ratio and row.ratio.mean) for row in found.rows] == [
+        ("fair", "a", None), ("ours", "a", 1.0), ("fair", "b", None), ("ours", "b", 0.75),
+    ]  # fmt: skip
+    assert found.rows[3].slowdown.median == 1.5
+
+
+def test_a_measure_of_all_jobs_together_has_one_row_and_more_of_it_may_be_better():
+    runs = gathered_of(*several_jobs("fair", 2.0, 0.8), *several_jobs("ours", 1.5, 0.9))
+    found = compare_across(runs, None, "jain")
+    assert [(row.policy, row.job) for row in found.rows] == [("fair", "all jobs"), ("ours", "all jobs")]
+    ours = found.rows[1]
+    assert (ours.runs, ours.pairs, ours.jain.median, ours.iteration_s) == (1, 1, 0.9, None)
+    assert ours.ratio.mean == pytest.approx(0.9 / 0.8)
+    twice = [dataclasses.replace(each, settings=(("x", x),)) for x in "12" for each in runs.observations]
+    (overall,) = compare_across(Gathered(twice, runs.policies, None, 0), None, "jain").overall
+    assert (overall.wins, overall.losses) == (2, 0), "more of it is better"
+    lines = across_lines(found)
+    assert lines[0].splitlines()[0].split() == ["policy", "job", "jain", "ratio", "p", "valid"]
+    assert "ours is the better of 2 policies: its Jain's index is 12.5 % larger" in across_headline(found, SECONDS)
+
+
+def test_maps_have_every_measure_that_any_run_says():
+    runs = gathered_of(*several_jobs("fair", 2.0, 0.8), *several_jobs("ours", 1.5, 0.9))
+    rows, ratios = by_every_measure(runs)
+    assert list(ratios) == ["iteration_s", "slowdown", "jain"]
+    assert [None if each is None else each.mean for each in ratios["jain"]] == [None, 1.125, None, 1.125]
+    made = explorer(rows, ratios, "fair", "jain")
+    assert [one["words"] for one in made["measures"]] == ["iteration time", "slowdown", "Jain's index"]
+    assert [one["more"] for one in made["measures"]] == [False, False, True]
+    assert made["first"] == 2
+    assert made["value"][1] == [1.0, 1.0, 2.0, 1.5]
+
+
+def test_every_measure_has_words_and_is_an_estimate():
+    assert list(MEASURES) == [field.name for field in dataclasses.fields(Estimates)]
+
+
+def test_a_measure_that_no_run_says_is_told():
+    found = compare_across(gathered_of(*two_policies()), None, "completion_s")
+    assert "no run that counts says its completion time (completion_s)" in across_lines(found)
+    assert not any("no run that counts" in line for line in across_lines(compare_across(gathered_of(*two_policies()))))
+
+
 # Folders
 
 
@@ -179,12 +244,36 @@ def ran(echelon, tmp_path):
     return run
 
 
+@pytest.fixture(scope="module")
+def ran_once(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("once")
+    runner.run(schema.load(written(folder)), folder / "run", "fluid", lambda _: None, pictures="none")
+    return folder / "run"
+
+
 def test_what_differs_between_runs_is_a_column(echelon, ran):
     slow, fast = ran("slow", "--set", "network.rate=50 Mbit/s"), ran("fast")
     done = echelon("compare", slow, fast)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("network.rate  policy")
     assert len([line for line in done.stdout.splitlines() if line.startswith(("50 Mbit/s", "100 Mbit/s"))]) == 4
+
+
+@pytest.mark.parametrize("measure", [name for name in MEASURES if name not in CONTROL])
+def test_every_measure_of_a_simulation_is_known_of_folders_of_runs(ran_once, measure):
+    found = compare_across(gather([ran_once]), None, measure)
+    assert [row.policy for row in found.rows] == ["fair", "echelonflow"]
+    assert all(getattr(row, measure) is not None for row in found.rows)
+    assert found.rows[1].pairs == 1
+
+
+def test_folders_that_an_older_revision_analysed_say_what_to_do(ran):
+    folder = ran("a")
+    (folder / "links.csv").unlink()
+    assert not any("link_max_share" in each.figures for each in gather([folder]).observations)
+    (folder / "links.csv").write_text("policy,repeat\nfair,first\n")
+    with pytest.raises(InputError, match=r"links\.csv: is no table of links"):
+        gather([folder])
 
 
 def test_policies_that_were_run_apart_are_pairs(echelon, ran):

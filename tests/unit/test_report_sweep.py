@@ -170,20 +170,30 @@ def test_a_sweep_of_which_nothing_has_ended_has_no_report_yet(echelon, root):
     assert "nothing to compare yet" in done.stderr
 
 
-def test_a_damaged_cell_counts_as_missing(echelon, root):
+def test_a_damaged_cell_is_told_apart_from_one_that_is_not_made_yet(echelon, root):
     (cells_of(root)[3] / "cell.json").write_text("{")
+    shutil.rmtree(cells_of(root)[4])
     done = echelon("report", root)
     assert done.returncode == 1
-    assert "1 not made yet" in done.stdout
+    assert "1 not made yet, 1 damaged" in done.stdout
+    page = (root / "report.html").read_text()
+    assert "1 have not been made yet." in page
+    assert "1 are damaged and cannot be read; the same command makes them anew." in page
+    said = echelon("compare", root).stdout
+    assert "1 cells are not made yet; the same `echelon sweep` goes on with them" in said
+    assert "1 cells are damaged and cannot be read; the same `echelon sweep` makes them anew" in said
 
 
 def row(policy, job, ratio, **settings):
     known = None if ratio is None else Ratio(ratio, None, None, ratio, None, None)
-    return Across(settings, "fluid", policy, job, 1, 1, Estimate(2.0, None, None, 1), None, None, None, 1, known, None)
+    return Across(
+        settings=settings, backend="fluid", policy=policy, job=job, runs=1, valid_runs=1, pairs=1, ratio=known, p_holm=None,
+        iteration_s=Estimate(2.0, None, None, 1),
+    )  # fmt: skip
 
 
 def found_of(rows):
-    return Comparisons("fair", "iteration_s", rows, [], len(rows), 0, {}, 0, by_chance=True)
+    return Comparisons("fair", "iteration_s", rows, [], len(rows), 0, {}, 0, 0, by_chance=True)
 
 
 def names_drawn(folder, rows, **options):

@@ -201,5 +201,7 @@ def test_a_damaged_cell_is_made_again(echelon, swept):
     root, _ = swept
     name = min(stamps(root))
     (root / "cells" / name / "cell.json").write_text("{}")
-    assert "1 made now, 7 kept" in echelon("sweep", "--resume", root, "--workers", 1).stdout
+    again = echelon("sweep", "--resume", root, "--workers", 1)
+    assert "8 cells, of which 7 are there already; 1 are damaged, and made anew" in again.stderr
+    assert "1 made now, 7 kept" in again.stdout
     assert read_cell(root / "cells" / name).valid

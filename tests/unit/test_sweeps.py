@@ -130,6 +130,26 @@ def test_what_cannot_be_read_counts_as_missing_and_is_made_again(tmp_path):
     assert read_cell(tmp_path / "c-1") == cell()
 
 
+def test_a_cell_of_the_version_before_is_read_and_has_no_measures(tmp_path):
+    sweep = sweep_of(written(tmp_path), "seed=0")
+    first = plan.cells(sweep, plan.Names(sweep))[0]
+    state = carrying.begin(sweep, tmp_path / "out")
+    place = tmp_path / "out" / "cells" / first.name
+    place.mkdir()
+    (place / "cell.json").write_text(
+        f'{{"schema":"echelon-cell","version":1,"name":"{first.name}","backend":"fluid","policy":"fair","seed":0,"settings":{{}},'
+        '"jobs":{"p":{"iterations":2,"iteration_s":1.5,"exposed_s":0.5,"tardiness_s":0.25,"in_job_s":null,"in_job_share":null,'
+        '"completion_s":3.0}},"reasons":[],"failed":false,"set_aside":0,"took_s":0.01,"ended":"2026-11-20T10:00:00+00:00"}\n'
+    )
+    assert carrying.kept_now(state, tmp_path / "out") == 1
+    carrying.write_tables(state, tmp_path / "out")
+    (row,) = table(tmp_path / "out")
+    assert (row["iteration_s"], row["completion_s"], row["iterations"]) == ("1.5", "3", "2")
+    assert (row["counted"], row["slowdown"], row["jain"]) == ("", "", "")
+    (seen,) = gather([tmp_path / "out"]).observations
+    assert seen.figures["completion_s"] == 3.0
+
+
 def test_a_cell_in_the_folder_of_another_is_not_taken_for_it(tmp_path):
     keep_cell(tmp_path, cell())
     (tmp_path / "c-1").rename(tmp_path / "c-2")
@@ -174,7 +194,7 @@ def test_a_cell_has_the_figures_of_every_job(tmp_path):
     ],
 )
 def test_what_goes_wrong_is_the_reason_of_its_cell(tmp_path, monkeypatch, error, words):
-    def fails(*_):
+    def fails(*_, **__):
         raise error
 
     monkeypatch.setattr(fluid, "predict", fails)
@@ -294,10 +314,10 @@ def test_the_table_has_a_row_for_each_cell_and_job_with_what_was_swept(tmp_path)
 def test_cells_that_failed_are_rows_that_do_not_count(tmp_path, monkeypatch):
     whole = fluid.predict
 
-    def fails(experiment, policy):
+    def fails(experiment, policy, **how):
         if policy == "echelonflow":
             raise ZeroDivisionError("by what?")
-        return whole(experiment, policy)
+        return whole(experiment, policy, **how)
 
     monkeypatch.setattr(fluid, "predict", fails)
     state, root, _ = carried_out(tmp_path, "seed=0..1")

@@ -8,13 +8,22 @@ from echelon.sweeps import on_packets, plan
 from echelon.sweeps.fluid import Wanted
 from echelonflow.errors import InputError, RunError, StorageError
 from echelonflow.records.cells import read_cell
+from results.analysis.control_plane import ControlPlane
 from results.analysis.figures import JobFigures
+from results.analysis.measures import JobMeasures
 from results.analysis.summary import RunResult, Summary
 from tests.unit.sweep_cases import sweep_of, written
 
 LATE = RunResult("fair-r0", "fair", 0, ("late",), {"p": JobFigures(9.0, 8.0, 7.0)}, None)
-GOOD = RunResult("fair-r1", "fair", 1, (), {"p": JobFigures(0.5, 0.2, 0.1)}, None)
-TABLE = "policy,repeat,job,iteration,start_s,finish_s\nfair,0,p,0,0,8\nfair,1,p,0,0.0,0.5\nfair,1,p,1,0.5,1.25\n"
+MEASURES = JobMeasures(
+    iterations=1, iteration_s=0.5, iteration_median_s=0.5, iteration_p95_s=0.6, iteration_p99_s=0.7, exposed_s=0.2,
+    completion_s=1.25, alone_s=0.4, slowdown=1.25, completion_slowdown=1.5, gpu_share=0.3, tardiness_sum_s=0.1,
+)  # fmt: skip
+GOOD = RunResult(
+    "fair-r1", "fair", 1, (), {"p": JobFigures(0.5, 0.2, 0.1)}, None, measures={"p": MEASURES},
+    control=ControlPlane(messages=40, decisions=7, settings=9, rules=None, decision_p50_ms=0.5, decision_p95_ms=2.5),
+)  # fmt: skip
+LINKS = "policy,repeat,valid,link,kind,carried_bytes,mean_share,peak_share\nfair,0,false,a,edge,1,0.9,\nfair,1,true,a,edge,1,0.2,\nfair,1,true,b,edge,1,0.4,\n"
 
 
 def summary(*runs, reasons=()):
@@ -39,7 +48,7 @@ def emulate(tmp_path, monkeypatch):
             if isinstance(outcome, BaseException):
                 raise outcome
             root.mkdir(parents=True)
-            (root / "iterations.csv").write_text(TABLE)
+            (root / "links.csv").write_text(LINKS)
             return outcome
 
         monkeypatch.setattr(on_packets.runner, "run", run)
@@ -56,9 +65,20 @@ def test_the_run_that_counts_is_the_cell_and_its_folder_is_kept(emulate, tmp_pat
     assert cell.valid
     assert cell.set_aside == 1
     assert cell.jobs["p"]["iteration_s"] == 0.5
-    assert cell.jobs["p"]["completion_s"] == 1.25, "of the run that counts"
+    of_job = cell.jobs["p"]
+    assert (of_job["iterations"], of_job["counted"]) == (2, 1), "all that ended, and those that count"
+    assert [of_job[name] for name in ("completion_s", "slowdown", "iteration_p99_s", "gpu_share")] == [
+        1.25,
+        1.25,
+        0.7,
+        0.3,
+    ]
+    assert cell.together == {
+        "messages": 40, "decisions": 7, "decision_p50_ms": 0.5, "decision_p95_ms": 2.5,
+        "link_mean_share": pytest.approx(0.3), "link_max_share": 0.4,
+    }, "of the run that counts"  # fmt: skip
     assert read_cell(tmp_path / "cells" / cell.name) == cell
-    assert (tmp_path / "cells" / cell.name / "run" / "iterations.csv").exists()
+    assert (tmp_path / "cells" / cell.name / "run" / "links.csv").exists()
     assert [path.name for path in (tmp_path / "cells").iterdir()] == [cell.name]
 
 

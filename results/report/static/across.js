@@ -27,7 +27,7 @@
     if (axes.length > 1) control("y", "up", axes);
     control("measure", "measure", c.measures.map((one, i) => [i, one.words]));
     if (c.jobs.length > 1) control("job", "job", [[ALL, "all jobs"], ...c.jobs.map((job, i) => [i, job])]);
-    control("what", "show", [["ratio", `ratio to ${c.basis}`], ["value", "the value (s)"]]);
+    control("what", "show", [["ratio", `ratio to ${c.basis}`], ["value", "the value"]]);
     form.addEventListener("submit", (event) => event.preventDefault());
 
     // The geometric mean of what is shown over the rows that pass.
@@ -45,6 +45,7 @@
     const show = () => {
       const t = look();
       const ratio = chosen.what === "ratio";
+      const better = c.measures[chosen.measure].more ? [...c.ramps.ratio].reverse() : c.ramps.ratio;
       const shown = c.policies.map((_, p) => p).filter((p) => !ratio || c.policies[p] !== c.basis);
       const two = chosen.y >= 0 && chosen.y !== chosen.x;
       const xs = values(chosen.x), ys = two ? values(chosen.y) : [""];
@@ -78,13 +79,13 @@
           grid: {left: two ? 122 : 20, right: 90, top: 28, bottom: 56},
           tooltip: {...base(t).tooltip, formatter: (q) => lines(c.policies[p],
             c.axes.length ? `${paths[chosen.x]}: ${xs[q.value[0]]}` : "", two ? `${paths[chosen.y]}: ${ys[q.value[1]]}` : "",
-            `${c.measures[chosen.measure].words}: ${number(q.value[2])}${ratio ? ` of that of ${c.basis}` : " s"}`, `over ${q.value[4]} conditions and jobs`)},
+            `${c.measures[chosen.measure].words}: ${number(q.value[2])}${ratio ? ` of that of ${c.basis}` : ` ${c.measures[chosen.measure].unit}`}`, `over ${q.value[4]} conditions and jobs`)},
           xAxis: axis(t, {type: "category", data: xs, ...below(c.axes.length ? paths[chosen.x] : ""), splitLine: {show: false}, axisLabel: {hideOverlap: true}}),
           yAxis: axis(t, {type: "category", data: ys, name: two ? paths[chosen.y] : "", nameLocation: "middle", nameGap: 96, splitLine: {show: false},
                           axisLabel: {interval: 0, width: 86, overflow: "truncate"}, axisLine: {show: two}, axisTick: {show: two}}),
           visualMap: {type: "continuous", min: ratio ? Math.log(range[0]) : range[0], max: ratio ? Math.log(range[1]) : range[1], dimension: 3, right: 0, top: "middle",
                       itemHeight: 90, itemWidth: 12, calculable: false, textStyle: {color: t.ink, fontSize: 10}, text: [number(range[1], 3), number(range[0], 3)],
-                      inRange: {color: ratio ? c.ramps.ratio : c.ramps.value}},
+                      inRange: {color: ratio ? better : c.ramps.value}},
           series: [{type: "heatmap", data: maps[i].map(([x, y, value, count]) => ({value: [x, y, value, ratio ? Math.log(value) : value, count], label: {color: onDark(value) ? "#fff" : "#000"}})),
                     itemStyle: {borderColor: t.paper, borderWidth: 1},
                     label: {show: xs.length <= 14, fontSize: 10, formatter: (q) => number(q.value[2], 3)}}],
@@ -98,7 +99,7 @@
         grid: {left: 70, right: 24, top: 34, bottom: 56},
         tooltip: {...base(t).tooltip, trigger: "axis", formatter: (all_) => lines(all_[0].axisValue, ...all_.map((q) => `${q.seriesName}: ${number(q.value)}`))},
         xAxis: axis(t, {type: "category", data: xs, boundaryGap: xs.length < 3, ...below(c.axes.length ? paths[chosen.x] : "")}),
-        yAxis: axis(t, {type: "value", scale: true, name: ratio ? `ratio to ${c.basis}` : `${c.measures[chosen.measure].words} (s)`, nameLocation: "middle", nameGap: 50,
+        yAxis: axis(t, {type: "value", scale: true, name: ratio ? `ratio to ${c.basis}` : c.measures[chosen.measure].titled, nameLocation: "middle", nameGap: 50,
                         axisLabel: {formatter: (v) => number(v, 4)}}),
         series: shown.map((p) => ({
           name: c.policies[p], type: "line", symbolSize: 7, itemStyle: {color: c.colours[p]},
