@@ -104,6 +104,7 @@ def simulate(
         connections=policy.promises.reads_connections,
         slots=policy.slots,
         queue=queue,
+        disturbance=realism.disturbance,
     )
     ahead = DecidedAhead(source, policy, realism) if is_ahead else None
     carried_Bps = None if measured is None else measured.carried_Bps

@@ -15,6 +15,7 @@ from echelonflow.scheduling.fill import RowSets, max_min, max_min_in_order, stag
 from echelonflow.scheduling.folding import UNDECIDED, Fold
 from echelonflow.scheduling.snapshot import Snapshot
 from echelonflow.wire.classes import DATA_CLASSES
+from simulator.disturbance import Disturbance
 
 MAX_CLASSES = 8
 
@@ -39,7 +40,8 @@ class Realism:
     training jobs end later than they would by an exponential time of mean `late_s`, drawn anew in every repeat. After an
     idle spell a link passes up to `burst_s` of its capacity at once (`simulator.bursts`), as the testbed's links do by
     2 to 20 ms. A flow ends by so much sooner, at most, for each spell in which its whole path was idle. Where senders pace
-    (enforcer `rate`) no flow gains by it. Raises InputError for values out of range.
+    (enforcer `rate`) no flow gains by it. A `disturbance` changes each computation by next to nothing, where it is asked how much hangs
+    on that. Raises InputError for values out of range.
     """
 
     classes: int | None = None
@@ -49,6 +51,7 @@ class Realism:
     late_s: float = 0.0
     burst_s: float = 0.0
     folding: str = folding.DEFAULT
+    disturbance: Disturbance | None = None
 
     def __post_init__(self) -> None:
         if self.classes is not None and not 1 <= self.classes <= MAX_CLASSES:

@@ -35,6 +35,7 @@ from echelonflow.wire.declare import Declarer
 from echelonflow.wire.messages import Declare, FlowDeclaration
 from simulator.admission import Admission, Queue
 from simulator.decided import DecisionsTaken
+from simulator.disturbance import Disturbance
 from simulator.engine import waits_for_ever
 from simulator.flows import Flows
 
@@ -89,7 +90,7 @@ class TrainingJobs:
     can be released next (`candidates`), and only with `clocks` what the clocks of the jobs say. Without `connections`
     snapshots do not tell what is sent from host to host. Where a policy has `slots`,
     iterations of jobs begin when it says so; it is asked when jobs come or go. Where a run has measured when they began, that counts.
-    Jobs without a placement wait in the `queue` until there is room for them.
+    Jobs without a placement wait in the `queue` until there is room for them. A `disturbance` changes how long computations take.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class TrainingJobs:
         connections: bool = True,
         slots: Callable[[Sequence[Profile]], Mapping[str, Slots]] | None = None,
         queue: Queue | None = None,
+        disturbance: Disturbance | None = None,
     ) -> None:
         self.candidates = Candidates()
         self._jobs = list(jobs)
@@ -131,7 +133,7 @@ class TrainingJobs:
         """The jobs that were under way when slots were computed last."""
         self._times_asked = 0
         self._state = SchedulerState(network)
-        self._late_s = late_s
+        self._late_s, self._disturbance = late_s, disturbance
         self._with_connections = connections
         self._draw = random.Random(record.repeat)
         self._admission = None if queue is None else Admission(queue)
@@ -437,6 +439,8 @@ class TrainingJobs:
         if step.compute is None:
             return start_s
         duration_s, slow = self._durations[i].of(iteration, step.compute), self._slow.get(step.host)
+        if self._disturbance is not None:
+            duration_s = self._disturbance.of((self._jobs[i].name, iteration, step.compute.name), duration_s)
         return start_s + duration_s if slow is None else slow.finish_s(start_s, duration_s)
 
     def _flow(self, i: int, name: str) -> tuple[FlowDeclaration, str, str]:
