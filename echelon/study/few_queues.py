@@ -15,12 +15,12 @@ from echelon.study.contenders import BY_DUE, COLLECTIVE, FAIR
 from echelon.study.section import Scores, Section, count
 from echelon.study.steady_cases import ALONE, BOUND, CLOCK, Drawer
 from echelonflow.scheduling import folding
-from simulator.realism import Realism
+from simulator.realism import MAX_CLASSES, Realism
 
 NAME = "steady state, few queues"
 CASES = 20
 HOSTS, JOBS = 32, 8
-CLASSES = (2, 4, 7)
+CLASSES = tuple(range(1, MAX_CLASSES + 1))
 """Data classes; the testbed's switches have seven, and one for acknowledgements."""
 
 

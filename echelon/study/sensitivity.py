@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from echelon.cases.random_jobs import Case
 from echelon.study import steady
-from echelon.study.contenders import COLLECTIVE, FAIR, LITERAL
+from echelon.study.contenders import BY_DUE, COLLECTIVE, FAIR, LITERAL
 from echelon.study.section import Scores, Section, count
 from echelon.study.steady_cases import ALONE, BOUND, CLOCK, Drawer
 from echelonflow.model.dag import Compute, Job, Transfer, derived_offsets
@@ -37,7 +37,7 @@ EXACT, FEW, LATE, WRONG, SIZED, JITTER = "exact", "classes", "latency", "profile
 
 def policies_compared() -> list[str]:
     """Those whose gains are to be known; fair sharing has none."""
-    return [COLLECTIVE, LITERAL, CLOCK]
+    return [COLLECTIVE, LITERAL, BY_DUE, CLOCK]
 
 
 @dataclass(frozen=True)

@@ -211,7 +211,10 @@ def test_the_document_says_what_was_measured(tmp_path, measured):
     assert f"against Coflow `collective` {2 * 19} / 0 / 0 times" in text
     assert "is 100.0% above the lower bound" in text
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
-    assert ["profile error 50.0%", *["1.000 [1.000, 1.000]"] * 2, "0.500 [0.500, 0.500]"] in rows
+    assert ["profile error 50.0%", *["1.000 [1.000, 1.000]"] * 3, "0.500 [0.500, 0.500]"] in rows
+    folded = itertools.product(few_queues.foldings(), range(1, 9))
+    assert {(f"`{way}`", str(classes)) for way, classes in folded} <= {tuple(row[:2]) for row in rows}
+    assert contenders.default_form() in sensitivity.policies_compared()
     assert ["orders of one job", "4", "100.0%", "0.0%", "0.0%", "2 of 2", "0.0%"] in rows
     assert "Least tardy: tardiness 1000.0, mean iteration 1500.0" in text
     assert "iterations are 50.0% longer" in text
