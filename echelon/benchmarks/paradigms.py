@@ -73,7 +73,7 @@ class Left:
 
     def __init__(self, experiments: Sequence[Experiment], parent: Path) -> None:
         todo = [one for one in experiments if not _there(one, parent)]
-        self._expected_s = {one.name: _expected_s(one) for one in todo}
+        self._expected_s = {one.name: expected_s(one) for one in todo}
         self._all, self._todo_s = len(experiments), sum(self._expected_s.values())
         self._begin_s, self._done_s = time.monotonic(), 0.0
 
@@ -96,7 +96,7 @@ def _there(experiment: Experiment, parent: Path) -> bool:
     return root is not None and complete(root, every_policy_valid)
 
 
-def _expected_s(experiment: Experiment) -> float:
+def expected_s(experiment: Experiment) -> float:
     """How long an experiment takes, all runs of all policies, if none has to be made again."""
     runs_s = sum(predict(experiment, policy).end_s + RUN_S for policy in experiment.policies)
     return EXPERIMENT_S + experiment.repeats * runs_s

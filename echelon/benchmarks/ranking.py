@@ -14,7 +14,7 @@ import functools
 import itertools
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,6 +22,7 @@ import msgspec
 from echelon.benchmarks import Figure, Say
 from echelon.benchmarks._emulated import carry_out
 from echelon.benchmarks._kept_runs import measured
+from echelon.benchmarks._same_order import Times, same_order
 from echelon.experiment import schema
 from echelon.places import EXPERIMENTS
 from echelon.study.steady import WARM_UP, while_all_run
@@ -34,7 +35,6 @@ from results.analysis.valid_rows import all_rows, valid_runs
 FOLDER = EXPERIMENTS / "steady"
 RUNS_FILE = "ranking.jsonl"
 """Beside the file of figures: every run that ended."""
-APART = 0.05
 
 
 class SteadyRun(msgspec.Struct, frozen=True):
@@ -49,8 +49,6 @@ class SteadyRun(msgspec.Struct, frozen=True):
 
 
 LOG: Log[SteadyRun] = Log("echelon-ranking-runs", 1, SteadyRun)
-Times = Mapping[str, tuple[float, float]]
-"""By policy: medians over runs, on packets and in fluid simulation, seconds."""
 
 
 def run(repeat: int, say: Say, folder: Path, only: Sequence[str] = ()) -> list[Figure]:
@@ -126,25 +124,9 @@ def figures(runs: Sequence[SteadyRun]) -> list[Figure]:
         off += [on_packets / fluid - 1 for on_packets, fluid in times.values()]
         shown = ", ".join(f"{policy} {on_packets:.3f} ({fluid:.3f})" for policy, (on_packets, fluid) in times.items())
         made.append(Figure(f"{name}: iteration on packets (in fluid), seconds", shown, "reported", None))
-    made += [_order("valid runs", valid, "all"), _order("all runs that ended", runs, "reported")]
+    made.append(same_order("policies", "valid runs", medians(valid), "all"))
+    made.append(same_order("policies", "all runs that ended", medians(runs), "reported"))
     if off:
         shown = f"{statistics.median(map(abs, off)):.1%} (up to {max(map(abs, off)):.1%})"
         made.append(Figure("iteration in steady state off fluid, median over valid runs", shown, "reported", None))
     return made
-
-
-def _order(words: str, runs: Sequence[SteadyRun], must: str) -> Figure:
-    """How many pairs of policies that are apart in fluid come in the same order on packets."""
-    kept, turned = 0, []
-    for name, times in medians(runs).items():
-        for one, other in itertools.combinations(times, 2):
-            (one_s, one_fluid_s), (other_s, other_fluid_s) = times[one], times[other]
-            if abs(one_fluid_s / other_fluid_s - 1) <= APART:
-                continue
-            if (one_s < other_s) == (one_fluid_s < other_fluid_s):
-                kept += 1
-            else:
-                turned.append(f"{name}: {one} and {other}")
-    what = f"policies over {APART:.0%} apart in fluid: the same order on packets, {words}"
-    shown = f"{kept} of {kept + len(turned)} pairs" + "".join(f"; not {pair}" for pair in turned)
-    return Figure(what, shown, must, not turned if must == "all" else None)

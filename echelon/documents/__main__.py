@@ -5,6 +5,7 @@ from __future__ import annotations
 from echelon.documents import (
     columns,
     experiment_figures,
+    few_queues_page,
     folding_pages,
     format_pages,
     interfaces,
@@ -28,6 +29,7 @@ if __name__ == "__main__":
         workload_pictures,
         format_pages,
         folding_pages,
+        few_queues_page,
         columns,
         experiment_figures,
         interfaces,

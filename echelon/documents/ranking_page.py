@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from echelon.benchmarks import ranking
+from echelon.benchmarks._same_order import APART
 from echelon.benchmarks.ranking import LOG, RUNS_FILE, SteadyRun, medians
 from echelon.documents.modules import filled
 from echelon.documents.paradigms_page import figures_table
@@ -155,7 +156,7 @@ def main(docs: Path = DOCS, measured: Path | None = None) -> None:
     write_whole(kept, LOG.header + b"".join(map(LOG.line, runs)))
     write_whole(docs / f"{NAME}.md", text)
     picture = docs / f"{NAME}.png"
-    draw_both(picture, medians([run for run in runs if run.valid]), BASIS, _policies(runs), ranking.APART)
+    draw_both(picture, medians([run for run in runs if run.valid]), BASIS, _policies(runs), APART)
     picture.with_suffix(".svg").unlink(missing_ok=True)  # pictures come in two forms; the page shows one
 
 

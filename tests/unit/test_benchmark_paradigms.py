@@ -184,7 +184,7 @@ def test_jobs_alone_and_beside_a_rival_have_figures_and_tables_of_their_own(tmp_
 def test_what_is_left_to_measure_is_reckoned_by_what_took_how_long(monkeypatch, tmp_path):
     now = iter([0.0, 400.0])
     monkeypatch.setattr(paradigms.time, "monotonic", lambda: next(now))
-    monkeypatch.setattr(paradigms, "_expected_s", lambda experiment: {"gpipe": 200.0, "zero": 300.0}[experiment.name])
+    monkeypatch.setattr(paradigms, "expected_s", lambda experiment: {"gpipe": 200.0, "zero": 300.0}[experiment.name])
     gpipe, zero = (schema.load(path) for path in files(["gpipe", "zero"]))
     left = paradigms.Left([gpipe, zero], tmp_path)
     assert left.words() == "0 of 2 experiments are measured; the others take about 8 min"
