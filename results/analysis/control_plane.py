@@ -28,6 +28,8 @@ class ControlPlane:
     """Time from the first of the events to the instructions: median over decisions. From decisions.jsonl."""
     decision_p95_ms: float | None
     """The same: 95th percentile. From decisions.jsonl."""
+    decision_max_ms: float | None = None
+    """The same: the longest. From decisions.jsonl."""
 
 
 def control_plane(record: RunRecord, files: Sequence[RunFiles]) -> ControlPlane:
@@ -41,4 +43,5 @@ def control_plane(record: RunRecord, files: Sequence[RunFiles]) -> ControlPlane:
         rules=sum(given) if any(each.rules.exists() for each in files) else None,
         decision_p50_ms=quantile(took_ms, 0.5),
         decision_p95_ms=quantile(took_ms, 0.95),
+        decision_max_ms=max(took_ms, default=None),
     )

@@ -32,6 +32,7 @@ from results.report.charts.gantt import gantts
 from results.report.charts.rates import class_rates, link_loads
 from results.report.charts.training import loss_curves
 from results.report.comparison import narrowing_lines
+from results.report.control import control_table
 from results.report.headline import headline
 from results.report.in_job import held_back
 from results.report.page import download, environment, write_page
@@ -78,6 +79,7 @@ def write_report(
         papers_figure=_is_papers_figure(manifest),
         swapped=swapped_parts(summary),
         held_back=held_back(summary.results),
+        control=control_table(summary),
         programs=programs,
         training=list(training_lines(programs)),
         together=summary.together if several_jobs(summary) else (),
@@ -106,6 +108,8 @@ def with_filters(made: jinja2.Environment, unit: TimeUnit) -> jinja2.Environment
     made.filters["difference"] = functools.partial(format_estimate, unit=unit, signed=True)
     made.filters["ratio"] = format_estimate
     made.filters["ms"] = lambda value_s: MISSING if value_s is None else f"{value_s * 1e3:.2f}"
+    made.filters["whole"] = lambda value: MISSING if value is None else f"{value:.0f}"
+    made.filters["short_ms"] = lambda value: MISSING if value is None else f"{value:.2f}"
     made.filters["percent"] = lambda value: MISSING if value is None else f"{value:.0%}"
     made.filters["fine_percent"] = lambda value: MISSING if value is None else f"{value:.2%}"
     made.filters["unexplained"] = lambda budget: format_share(unexplained_share(budget))

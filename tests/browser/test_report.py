@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import shutil
+import statistics
 import subprocess
 from pathlib import Path
 
@@ -188,6 +189,32 @@ def test_how_long_each_job_takes_stands_below_its_chart(medium, simulated, opene
                 f"{job}: iteration 1 takes {times[1]:.3f} s; {len(times)} iterations take "
                 f"{min(times.values()):.3f} s to {max(times.values()):.3f} s"
             )
+
+
+def test_the_control_plane_has_a_table(measured, opened):
+    page = opened(measured / "report.html")
+    runs = json.loads((measured / "summary.json").read_text())["runs"]
+    decisions = [json.loads(line) for line in (measured / "decisions.jsonl").read_text().splitlines()]
+    _, second, *rows = table_of(page, "control")
+    assert [cell.replace("\n", " ") for cell in second] == ["median", "95th percentile", "longest"]
+    policies = list(dict.fromkeys(run["policy"] for run in runs))
+    assert [cells[0] for cells in rows] == policies
+    for cells, policy in zip(rows, policies, strict=True):
+        mine = [[one for one in decisions if (one["policy"], one["repeat"]) == (policy, repeat)] for repeat in (0, 1)]
+        took_ms = [one["total_ms"] for run in mine for one in run]
+        control = [run["control"] for run in runs if run["policy"] == policy]
+        assert cells[1:5] == [
+            "2",
+            f"{statistics.median(map(len, mine)):.0f}",
+            f"{statistics.median(one['messages'] for one in control):.0f}",
+            f"{statistics.median(sum(len(one['changed']) for one in run) for run in mine):.0f}",
+        ]
+        assert cells[5] == f"{statistics.median(one['decision_p50_ms'] for one in control):.2f}"
+        assert cells[7] == f"{max(took_ms):.2f}"
+
+
+def test_a_simulation_has_no_control_plane(simulated, opened):
+    assert opened(simulated / "report.html").locator("#control").count() == 0
 
 
 def test_decisions_are_listed_with_their_reasons_and_can_be_searched(measured, opened):
