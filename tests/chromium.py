@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tests.browser.conftest import PROGRAMS, _why_not
+from echelon.benchmarks._page_in_browser import PROGRAMS, why_not
 
 LAPTOP = {"width": 1280, "height": 800}
 
@@ -41,7 +41,7 @@ def opened(browser, url, **options):
 
 def require():
     """Skip the test that calls this where there is no browser, with the reason."""
-    reason = _why_not()
+    reason = why_not()
     if reason is not None:
         pytest.skip(reason)
 

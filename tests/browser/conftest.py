@@ -6,24 +6,13 @@ import shutil
 
 import pytest
 
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-
-
-def _why_not() -> str | None:
-    try:
-        import playwright.sync_api
-    except ImportError as error:
-        return f"{error}; scripts/setup.sh --dev installs playwright"
-    del playwright
-    if not any(map(shutil.which, PROGRAMS)):
-        return "there is no Chromium; scripts/setup.sh --dev installs it where there is apt-get"
-    return None
+from echelon.benchmarks._page_in_browser import DRAWN, PROGRAMS, why_not
 
 
 @pytest.fixture(scope="session")
 def browser():
     """The system's Chromium, driven by playwright."""
-    reason = _why_not()
+    reason = why_not()
     if reason is not None:
         pytest.skip(reason)
     from playwright.sync_api import sync_playwright
@@ -60,7 +49,7 @@ def opened(browser):
         found = Opened(context)
         all_pages.append(found)
         found.page.goto(path.resolve().as_uri())
-        found.page.wait_for_function("document.documentElement.dataset.drawn === 'yes'")
+        found.page.wait_for_function(DRAWN)
         return found.page
 
     yield open_page
