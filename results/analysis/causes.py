@@ -16,7 +16,7 @@ from echelonflow.model.network import Network
 from echelonflow.records.agent_log import Mark
 from echelonflow.records.calibration import CalibrationAttempt
 from echelonflow.records.outcome import RunOutcome
-from echelonflow.records.run_record import RunRecord
+from echelonflow.records.run_record import FlowRecord, RunRecord
 from results.analysis.acknowledgements import acknowledgement_share
 from results.analysis.asked import held_names, ready_s
 from results.analysis.decided import decided
@@ -132,6 +132,9 @@ def _settings(read: ReadRun, packets: Mapping[FlowKey, FlowPackets]) -> Settings
         if took_s is None and f.held:  # its sender gave it its turn
             took_s, changes_s = 0.0, [0.0, *changes_s]
         first_s[key] = since_release_s if took_s is None else min(took_s, since_release_s)
+        if _may_go_at_once(f, marks):
+            # What its agent took to begin: in a training program it waits for the interpreter.
+            first_s[key] = max(first_s[key], _not_negative(f.start_s - f.release_s))
         if changes_s:
             change_s[key] = changes_s
         if key in wire_end_s:
@@ -146,6 +149,12 @@ def _settings(read: ReadRun, packets: Mapping[FlowKey, FlowPackets]) -> Settings
         acknowledged_s,
         decided(record),
     )
+
+
+def _may_go_at_once(flow: FlowRecord, marks: Sequence[Mark]) -> bool:
+    """Whether a flow was told before its release to go, and had not to wait for its turn: then it goes as soon as its agent can."""
+    before = [mark for mark in marks if mark.time_s <= flow.release_s]
+    return not flow.held and bool(before) and before[-1].rate_Bps != 0
 
 
 def _not_negative(value_s: float) -> float:

@@ -58,6 +58,15 @@ def test_what_was_decided_ahead_counts_from_the_release():
     assert settings((Mark(1.0002, 40, None),)).first_s[SECOND] == pytest.approx(0.0002)
 
 
+@pytest.mark.parametrize(("rate_Bps", "expected_s"), [(None, 0.004), (0.0, 0.0)])
+def test_what_its_agent_took_to_begin_a_flow_that_was_told_ahead_to_go_delayed_it(rate_Bps, expected_s):
+    second = dataclasses.replace(flow("second", 1.0, 1.004, 2.0), ahead=True)
+    record = RunRecord("echelonflow", 0, flows=[second])
+    found = measured(ReadRun(record, marks={SECOND: (Mark(1.0, 48, rate_Bps),)}), {}, [], None).settings
+    assert found is not None
+    assert found.first_s[SECOND] == pytest.approx(expected_s)
+
+
 def test_one_that_was_told_ahead_to_wait_and_until_when_took_no_time():
     found = settings(
         (Mark(4.999, 40, None), Mark(6.02, 48, None)), decision(6.01, (*SECOND, 48, None)), second_held=True
