@@ -4,7 +4,7 @@ In Python, `import echelon` and its functions are enough (docs/python.md):
 
     experiment = echelon.load("experiments/pipeline.yaml")
     results = echelon.simulate(experiment)
-    results.jobs.frame()
+    results.medians.frame()
 
 They are loaded when they are first used, so that the command line starts without them.
 """
@@ -14,9 +14,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from echelon.notebook import Experiment, Results, Table, build, emulate, load, read, simulate, with_changes
+    from echelon.notebook import (
+        Comparison,
+        Experiment,
+        Results,
+        SweepResults,
+        Table,
+        build,
+        compare,
+        emulate,
+        load,
+        read,
+        simulate,
+        sweep,
+        with_changes,
+    )
 
-__all__ = ["Experiment", "Results", "Table", "build", "emulate", "load", "read", "simulate", "with_changes"]
+__all__ = [
+    "Comparison",
+    "Experiment",
+    "Results",
+    "SweepResults",
+    "Table",
+    "build",
+    "compare",
+    "emulate",
+    "load",
+    "read",
+    "simulate",
+    "sweep",
+    "with_changes",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,12 +13,11 @@ from echelon.cli.options import Policies, Schedulers, Settings
 from echelon.cli.saying import say
 from echelon.cli.standard_error import StandardError
 from echelon.running import ownership, place
-from echelonflow.errors import EXIT_INTERRUPTED, InputError, RunError, StorageError
+from echelonflow.errors import EXIT_INTERRUPTED, InputError
 
 if TYPE_CHECKING:
-    from echelon.sweeps.carrying import Makes, State, Written
+    from echelon.sweeps.carrying import State, Written
     from echelon.sweeps.plan import Sweep
-    from echelonflow.records.progress import Report
 
 
 def sweep(
@@ -119,7 +115,7 @@ def sweep(
             place.reserved(folder, f"sweep-{found.name}") as root,
             ownership.to_caller(root),
         ):
-            code = _carry_out(found, root, workers or os.cpu_count() or 1, cluster, as_json=as_json)
+            code = _carry_out(found, root, workers, cluster, as_json=as_json)
     raise typer.Exit(code)
 
 
@@ -167,50 +163,18 @@ def _planned(
     return planned(experiment, axes, backend)
 
 
-def _carry_out(found: Sweep, root: Path, workers: int, cluster: str | None, *, as_json: bool) -> int:
+def _carry_out(found: Sweep, root: Path, workers: int | None, cluster: str | None, *, as_json: bool) -> int:
     from echelon.cli.sweep_display import SweepDisplay
-    from echelon.sweeps import carrying
+    from echelon.sweeps.whole import carried_out
 
-    carrying.open_folder(root)
     display = SweepDisplay(found.name, StandardError())
-    interrupted = False
-    with _maker(found, workers, cluster, display.report) as makes, place.opened(root, again=True):
-        state = carrying.begin(found, root)
-        try:
-            with display:
-                display.plan(state)
-                carrying.carry_out(state, root, makes, display)
-        except KeyboardInterrupt:
-            interrupted = True
-        except (StorageError, RunError, InputError) as error:
-            kept = f"{carrying.kept_now(state, root)} of {state.total} cells are kept"
-            raise type(error).told(f"{error}\n{kept}; go on with: echelon sweep --resume {root}") from None
-        kept_now = carrying.kept_now(state, root)
-        written = carrying.write_tables(state, root)
+    state, written, interrupted = carried_out(found, root, display, workers=workers, cluster=cluster)
     if interrupted:
-        words = f"interrupted; {kept_now} of {state.total} cells are kept. Go on with: echelon sweep --resume {root}"
+        words = f"interrupted; {state.done} of {state.total} cells are kept. Go on with: echelon sweep --resume {root}"
         say(f"echelon: {words}", err=True)
         return EXIT_INTERRUPTED
     _show(state, root, written, as_json=as_json)
     return state.exit_code()
-
-
-@contextlib.contextmanager
-def _maker(found: Sweep, workers: int, cluster: str | None, report: Report) -> Iterator[Makes]:
-    """What makes the cells: processes of this machine, or emulations on it, or a cluster."""
-    if cluster is not None:
-        from echelon.sweeps.cluster import connected, on_cluster
-
-        with connected(cluster, found) as client:
-            yield lambda wanted, cells: on_cluster(client, found, wanted, cells, report)
-    elif found.backend == "emulation":
-        from echelon.sweeps.on_packets import one_after_the_other
-
-        yield lambda wanted, cells: one_after_the_other(found, wanted, cells, report)
-    else:
-        from echelon.sweeps.pool import on_this_machine
-
-        yield lambda wanted, cells: on_this_machine(found, wanted, cells, workers)
 
 
 def _show(state: State, root: Path, written: Written, *, as_json: bool) -> None:

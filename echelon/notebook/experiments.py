@@ -12,9 +12,12 @@ from rich.console import Console
 from echelon.cli.display import Display
 from echelon.experiment import schema
 from echelon.experiment.schema import Experiment
-from echelon.notebook.results import Results, read
+from echelon.notebook.results import Results, read_run
+from echelon.notebook.sweeping import SweepResults, read_swept
 from echelon.running import ownership, place, runner
 from echelon.running.attempts import extra
+from echelonflow.files import exists
+from echelonflow.records.sweeps import SWEEP
 
 DESCRIBED = "experiment.yaml"
 """What a description without a file is called in messages."""
@@ -80,4 +83,10 @@ def _carried_out(
 ) -> Results:
     with Display(experiment, Console(stderr=True), verbose=False) as display:
         runner.run(experiment, root, backend, display, **effort)
-    return read(root, kept)
+    return read_run(root, kept)
+
+
+def read(folder: str | Path) -> Results | SweepResults:
+    """What lies in a folder that `echelon run` or `echelon sweep` left (InputError where neither did)."""
+    root = Path(folder)
+    return read_swept(root) if exists(root / SWEEP) else read_run(root)

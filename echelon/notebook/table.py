@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import html
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -92,13 +93,21 @@ def read_table(path: Path, meanings: Mapping[str, str] | None = None) -> Table:
     """A CSV file as a table (InputError for what is none): columns of numbers are numbers, all others text."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            names, *rows = csv.reader(file, strict=True)
+            return table_of(file.read(), str(path), meanings)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, csv.Error) as error:
+    except ValueError as error:
         raise InputError(f"{path} is no table: {error}") from None
+
+
+def table_of(text: str, where: str, meanings: Mapping[str, str] | None = None) -> Table:
+    """A CSV table as `read_table` has it; an InputError begins with `where` the text is from."""
+    try:
+        names, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    except (ValueError, csv.Error) as error:
+        raise InputError(f"{where} is no table: {error}") from None
     if any(len(row) != len(names) for row in rows):
-        raise InputError(f"{path} is damaged: not every row has {len(names)} values")
+        raise InputError(f"{where} is damaged: not every row has {len(names)} values")
     cells = zip(*rows, strict=True) if rows else ([] for _ in names)
     return Table({name: _column(list(values)) for name, values in zip(names, cells, strict=True)}, meanings)
 

@@ -29,8 +29,11 @@ MOST_BOUND_STEPS, MOST_BOUND_FLOWS = 1500, 400
 with more, each job alone is the bound."""
 
 
-def yardsticks_of(experiment: Experiment) -> Yardsticks:
-    """The yardsticks of an experiment, as far as they can be afforded."""
+def yardsticks_of(experiment: Experiment, *, cheap: bool = False) -> Yardsticks:
+    """The yardsticks of an experiment, as far as they can be afforded.
+
+    Where they are to be `cheap`, a batch is bounded by each job alone: the linear program takes longer than a simulation.
+    """
     jobs = experiment.jobs
     alone_s: dict[str, tuple[float, ...]] = {}
     if sum(job.iterations * len(job.dag.steps) for job in jobs) <= MOST_STEPS:
@@ -44,7 +47,7 @@ def yardsticks_of(experiment: Experiment) -> Yardsticks:
     kind: BoundKind | None = None
     bound_s: float | None = None
     with contextlib.suppress(EchelonError):  # a linear program that is not solved
-        kind, bound_s = _bound(experiment, jobs)
+        kind, bound_s = _bound(experiment, jobs, cheap=cheap)
     return Yardsticks(alone_s=alone_s, bound_s=bound_s, bound_kind=kind)
 
 
@@ -61,7 +64,7 @@ def _alone_s(job: Job, experiment: Experiment) -> tuple[float, ...]:
     return ()
 
 
-def _bound(experiment: Experiment, jobs: Sequence[Job]) -> tuple[BoundKind | None, float | None]:
+def _bound(experiment: Experiment, jobs: Sequence[Job], *, cheap: bool) -> tuple[BoundKind | None, float | None]:
     """The strongest bound on the mean iteration time that holds for what counts, and that can be afforded."""
     network, counting = experiment.network, experiment.counting
     if experiment.faults or not all(
@@ -74,7 +77,7 @@ def _bound(experiment: Experiment, jobs: Sequence[Job]) -> tuple[BoundKind | Non
         return None, None
     flows = sum(job.iterations * sum(_crosses(job, each) for each in job.dag.transfers) for job in jobs)
     largest = max(job.iterations * len(job.dag.steps) for job in jobs)
-    if largest <= MOST_BOUND_STEPS and flows <= MOST_BOUND_FLOWS:
+    if not cheap and largest <= MOST_BOUND_STEPS and flows <= MOST_BOUND_FLOWS:
         return "batch", iteration_bound(jobs, network).mean_s
     return "alone", math.fsum(least_iteration_s(job, network) for job in jobs) / len(jobs)
 

@@ -48,15 +48,30 @@ class Found:
     reasons: Sequence[str] = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class _Point:
-    """An experiment, and what all its policies are held against: each job alone is simulated once for all of them."""
+class _HeldAgainst:
+    """What all policies of an experiment are held against, found out when the first one is."""
 
-    experiment: Experiment
+    def __init__(self, experiment: Experiment) -> None:
+        self._experiment = experiment
 
     @functools.cached_property
     def yardsticks(self) -> Yardsticks:
-        return yardsticks_of(self.experiment)
+        return yardsticks_of(self._experiment, cheap=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Point:
+    """The experiment of a point with one seed."""
+
+    settings: Mapping[str, Any]
+    seed: int
+    experiment: Experiment
+    held_against: _HeldAgainst
+
+    def with_seed(self, seed: int, experiment: Experiment) -> _Point:
+        """The same point with another seed; where that changes no job, and no network, they are held against the same."""
+        same = (experiment.jobs, experiment.network) == (self.experiment.jobs, self.experiment.network)
+        return _Point(self.settings, seed, experiment, self.held_against if same else _HeldAgainst(experiment))
 
 
 class Computer:
@@ -66,8 +81,8 @@ class Computer:
         self._data = data
         self._path = path
         self._policies = tuple(policies)
-        self._last: tuple[object, _Point] | None = None
-        """What was built last, and of what: replaced as a whole, as threads may share a computer."""
+        self._last: _Point | None = None
+        """What was built last: replaced as a whole, as threads may share a computer."""
 
     def compute(self, wanted: Wanted) -> Cell:
         """The cell; what goes wrong is its reason. Nothing that a simulation does ends a sweep."""
@@ -99,15 +114,19 @@ class Computer:
         point = self._built(wanted)
         rates = rates_to_note(point.experiment.jobs)
         record = predict(point.experiment, wanted.policy, rates=rates)
-        return found_of(record, point.experiment, point.yardsticks, rates)
+        return found_of(record, point.experiment, point.held_against.yardsticks, rates)
 
     def _built(self, wanted: Wanted) -> _Point:
-        key, last = (dict(wanted.settings), wanted.seed), self._last
-        if last is None or last[0] != key:
-            experiment = built(self._data, self._path, wanted.settings, wanted.seed, self._policies)
-            last = (key, _Point(experiment))
-            self._last = last
-        return last[1]
+        last, settings = self._last, dict(wanted.settings)
+        if last is not None and (last.settings, last.seed) == (settings, wanted.seed):
+            return last
+        experiment = built(self._data, self._path, settings, wanted.seed, self._policies)
+        if last is not None and last.settings == settings:
+            last = last.with_seed(wanted.seed, experiment)
+        else:
+            last = _Point(settings, wanted.seed, experiment, _HeldAgainst(experiment))
+        self._last = last
+        return last
 
 
 def found_of(record: RunRecord, experiment: Experiment, yardsticks: Yardsticks, rates: RateLog | None) -> Found:

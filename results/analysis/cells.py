@@ -124,10 +124,14 @@ def cell_table(record: SweepRecord, found: Mapping[str, Cell]) -> CellTable:
     return CellTable(columns, swept)
 
 
-def write_cells_csv(path: Path, table: CellTable) -> None:
+def cells_csv(table: CellTable) -> str:
     """The table as CSV; numbers with ten digits, true and false for what is either, nothing where there is no value."""
-    lines = [csv_line(table.columns), *(csv_line(map(_cell, row)) for row in table.rows())]
-    write_whole(path, "".join(lines))
+    return "".join([csv_line(table.columns), *(csv_line(map(_cell, row)) for row in table.rows())])
+
+
+def write_cells_csv(path: Path, table: CellTable) -> None:
+    """Write the table as CSV."""
+    write_whole(path, cells_csv(table))
 
 
 def write_cells_parquet(path: Path, table: CellTable) -> bool:

@@ -51,7 +51,7 @@ class RunFigures:
     all_tardiness_sum_s: float | None = None
     """Sum over jobs of `tardiness_sum_s`. Computed."""
     bound_s: float | None = None
-    """What `jobs_mean_s` cannot be below, whatever the scheduler. Computed."""
+    """What `jobs_mean_s` cannot be below, whatever the scheduler; of simulated cells the weaker one where there are two. Computed."""
     to_gain_share: float | None = None
     """What the best scheduler could still gain at most: 1 less `bound_s` over `jobs_mean_s`. Computed."""
     link_mean_share: float | None = None

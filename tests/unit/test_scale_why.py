@@ -36,7 +36,7 @@ def test_causes_add_up_to_the_iteration_at_the_rate_of_the_highest_load(folder, 
     file.write_text(CLUSTER.partition("sweep:")[0])
     changes = {"network": {"rate": "50 Mbit/s"}, "placement": "packed", "policies": ["clock"]}
     results = echelon.simulate(echelon.load(file, **changes))
-    iteration_s = dict(zip(results.jobs["job"], results.jobs["iteration_s"], strict=True))
+    iteration_s = dict(zip(results.medians["job"], results.medians["iteration_s"], strict=True))
     mine = [one for one in found if (one.placement, one.policy) == ("packed", "clock")]
     assert {one.job: sum(one.spent_s.values()) for one in mine} == pytest.approx(iteration_s)
     assert {one.job: one.paradigm for one in mine} == {"a": "data-parallel", "b": "gpipe"}

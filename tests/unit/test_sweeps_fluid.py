@@ -76,11 +76,24 @@ def test_a_cell_says_what_the_run_folder_of_the_same_experiment_says(tmp_path):
 def test_jobs_are_simulated_alone_once_for_all_policies_of_a_point(monkeypatch):
     asked = []
     whole = fluid.yardsticks_of
-    monkeypatch.setattr(fluid, "yardsticks_of", lambda experiment: asked.append(1) or whole(experiment))
-    computer = Computer(DATA, PATH, ["fair", "fifo"])
-    cells = [computer.compute(Wanted("c", {}, policy, seed)) for seed in (0, 1) for policy in ("fair", "fifo")]
-    assert all(one.valid for one in cells)
-    assert len(asked) == 2
+    monkeypatch.setattr(fluid, "yardsticks_of", lambda *a, **k: asked.append(1) or whole(*a, **k))
+
+    def times(**changes):
+        """How often that was found out for two points with two seeds and policies each."""
+        asked.clear()
+        computer = Computer({**DATA, **changes}, PATH, ["fair", "fifo"])
+        wanted = [
+            Wanted("c", {"network.rate": rate}, policy, seed)
+            for rate in ("1 Gbit/s", "2 Gbit/s") for seed in (0, 1) for policy in ("fair", "fifo")
+        ]  # fmt: skip
+        cells = [computer.compute(each) for each in wanted]
+        assert [one.reasons for one in cells] == [()] * 8
+        slow_s, fast_s = (cells[place].jobs["long"]["alone_s"] for place in (0, 4))
+        assert slow_s > fast_s
+        return len(asked)
+
+    assert times() == 2
+    assert times(jobs=[LONG | {"jitter": "10 %"}, SHORT]) == 4, "another seed is another job where its times are drawn"
 
 
 def test_jobs_that_wait_for_gpus_are_told_from_where_they_were_placed():
