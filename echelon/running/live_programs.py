@@ -66,6 +66,7 @@ def run_parts(parts: Standing, files: RunFiles) -> dict[str, tuple[LivePart, Pat
             part = msgspec.structs.replace(
                 _part(parts, program, rank, stores[program.job]),
                 plan=str(files.plan),
+                lesson=str(parts.folder.lesson().learned(program.job) / f"rank{rank}.json"),
                 socket=str(parts.folder.control_socket),
                 records=str(files.agent(host)),
                 outcome=str(files.live(host)),

@@ -35,6 +35,8 @@ class LivePart(msgspec.Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...] = ()
     observed: str | None = None
     plan: str | None = None
+    lesson: str | None = None
+    """What this rank was seen to do (`echelonflow.records.observed`); there where a plan is."""
     socket: str = ""
     records: str = ""
     outcome: str = ""
@@ -60,7 +62,7 @@ class LiveOutcome(msgspec.Struct, frozen=True, kw_only=True):
     scheduled_bytes: int
     other_bytes: int
     first_other: str | None = None
-    """The first operation that went otherwise."""
+    """Where the program first did otherwise, in words: rank, iteration and operation."""
 
 
 def write_part(path: Path, part: LivePart) -> None:

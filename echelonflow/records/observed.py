@@ -62,6 +62,8 @@ class Called(msgspec.Struct, frozen=True, omit_defaults=True):
     ranks: tuple[Rank, ...]
     exchanges: tuple[Exchanged, ...]
     unit: UnitOf | None = None
+    from_any: bool = False
+    """Whether it is a message that was received from whoever sent first."""
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -103,6 +105,21 @@ class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
 def flow_of(exchange: str, src: int, dst: int) -> str:
     """What the flow of an exchange from rank `src` to rank `dst` is called."""
     return f"{exchange} {src}->{dst}"
+
+
+def exchange_of(flow: str) -> str:
+    """The exchange of a flow."""
+    return flow.rpartition(" ")[0]
+
+
+def rank_from(flow: str) -> int:
+    """The rank from which a flow comes."""
+    return int(flow.rpartition(" ")[2].partition("->")[0])
+
+
+def rank_to(flow: str) -> int:
+    """The rank to which a flow goes."""
+    return int(flow.rpartition("->")[2])
 
 
 def step_of(rank: int, event: int | None) -> str:

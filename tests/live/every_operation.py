@@ -151,7 +151,7 @@ def others(rank, ranks):
         (lambda: dist.all_reduce(torch.ones(3, dtype=torch.int32), op=dist.ReduceOp.AVG), "average"),
         (lambda: dist.all_gather_into_tensor(torch.zeros(5), torch.zeros(4)), "elements"),
         (lambda: dist.all_reduce(torch.ones(3).to_sparse()), "dense"),
-        (lambda: dist.recv(torch.ones(3)), "rank that is named"),
+        (lambda: dist.recv(torch.ones(0)), "elements"),
     ):
         try:
             wrong()

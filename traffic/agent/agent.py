@@ -148,8 +148,10 @@ class Agent:
 
     def close(self) -> None:
         """Close all sockets and the records."""
-        for flow in self._outgoing.values():
-            flow.close()
+        for outgoing in self._outgoing.values():
+            outgoing.close()
+        for incoming in self._incoming.values():
+            incoming.close()
         self._weights.drop()
         self._client.close()
         self._poll.close()

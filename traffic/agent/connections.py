@@ -23,11 +23,11 @@ _SO_RCVBUFFORCE = 33
 
 
 class FlowLostError(RunError):
-    """The connection of a flow of `job` has ended before its time."""
+    """The connection of `flow` of `job` has ended before its time."""
 
-    def __init__(self, job: str, reason: str) -> None:
+    def __init__(self, job: str, flow: str, reason: str) -> None:
         super().__init__(reason)
-        self.job = job
+        self.job, self.flow = job, flow
 
 
 def allow_one_for_every_flow() -> None:

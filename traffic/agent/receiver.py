@@ -59,6 +59,16 @@ class StreamCounter:
         return self._iteration == self._iterations
 
     @property
+    def iteration(self) -> int:
+        """Of which iteration the next byte is."""
+        return self._iteration
+
+    @property
+    def left_bytes(self) -> int:
+        """How many bytes of that iteration are still to come."""
+        return self._size_bytes - self._bytes
+
+    @property
     def wanted_bytes(self) -> int:
         """How many bytes are worth being woken for: one to begin with, then `wake_bytes` or what is left."""
         return min(self._wake_bytes, self._size_bytes - self._bytes) if self._bytes else 1
@@ -159,6 +169,7 @@ class IncomingFlow:
     def _lost(self, why: str | None) -> RunError:
         return FlowLostError(
             self.job,
+            self.declaration.flow,
             f"flow {self.declaration.flow!r} of job {self.job!r} from {self.declaration.src_host}: "
             f"connection lost ({why}); see that host's log",
         )

@@ -441,6 +441,7 @@ class OutgoingFlow:
     def _lost(self, error: OSError) -> RunError:
         return FlowLostError(
             self.job,
+            self.declaration.flow,
             f"flow {self.declaration.flow!r} of job {self.job!r} to {self.declaration.dst_host}: "
             f"connection lost ({error.strerror}); see that host's log",
         )

@@ -68,6 +68,11 @@ def lane_of(src: int, dst: int, ranks: int, tag: int) -> int:
     return 1 + (src * ranks + dst) * MOST_TAG + tag
 
 
+def ends_of(lane: int, ranks: int) -> tuple[int, int]:
+    """From which place to which a lane's messages go, in a group of so many ranks."""
+    return divmod((lane - 1) // MOST_TAG, ranks)
+
+
 def piece_bytes_of(size_bytes: int) -> int:
     """In pieces of how many bytes a stretch of `size_bytes` is passed on."""
     return min(max(size_bytes // PIECES, LEAST_PIECE_BYTES), MOST_PIECE_BYTES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections import deque
 from collections.abc import Callable
 
@@ -18,6 +19,8 @@ class Mailbox:
     def __init__(self) -> None:
         self._actions: deque[Callable[[], None]] = deque()
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._lock = threading.Lock()
+        """Held where the bell is rung or closed: its number may be somebody else's afterwards."""
         self._is_closed = False
 
     def fileno(self) -> int:
@@ -26,14 +29,19 @@ class Mailbox:
     def put(self, action: Callable[[], None]) -> None:
         """Ask for something, from any thread."""
         self._actions.append(action)
-        os.eventfd_write(self._bell, 1)
-        if self._is_closed:
-            self.empty()
+        with self._lock:
+            if not self._is_closed:
+                os.eventfd_write(self._bell, 1)
+                return
+        self._carry_out()
 
     def empty(self) -> None:
         """Carry out all that is there."""
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._bell)
+        self._carry_out()
+
+    def _carry_out(self) -> None:
         while True:
             try:
                 action = self._actions.popleft()
@@ -43,5 +51,8 @@ class Mailbox:
 
     def close(self) -> None:
         """The thread ends."""
-        self._is_closed = True
-        self.empty()
+        with self._lock:
+            if not self._is_closed:
+                self._is_closed = True
+                os.close(self._bell)
+        self._carry_out()

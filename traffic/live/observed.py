@@ -6,38 +6,43 @@ from collections.abc import Mapping, Sequence
 
 from echelonflow.records.observed import Called as CalledRecord
 from echelonflow.records.observed import Event, Exchanged, Observed, ObservedIteration, Ordered
-from traffic.live.exchange import Key
-from traffic.live.observing import Called, Iteration, Operation, Part
+from traffic.live.exchange import Key, ends_of
+from traffic.live.observing import Called, Iteration, Operation
 
-_MESSAGES = frozenset({"send", "recv"})
+
+def lane_name(operation: Operation, key: Key) -> str:
+    """What all ranks call the lane of an exchange: its ranks, and the group. A message has its own, with its tag."""
+    group = f"{key.group >> 32:08x}"
+    if not key.lane:
+        return f"{_span(operation.group)}/{group}"
+    src, dst = (operation.group[place] for place in ends_of(key.lane, len(operation.group)))
+    return f"{src} to {dst}/{group}{f' tag {key.tag}' if key.tag else ''}"
+
+
+def exchange_name(operation: Operation, key: Key, number: int) -> str:
+    """What an exchange is called that is the `number`th of its lane in an iteration, counted from 1."""
+    return f"{'message' if key.lane else operation.kind} {lane_name(operation, key)} #{number}"
 
 
 class Naming:
     """What exchanges of the current iteration are called: by kind, ranks and number within it, alike on all ranks."""
 
-    def __init__(self, rank: int) -> None:
-        self._rank = rank
+    def __init__(self) -> None:
         self._first: dict[tuple[int, int], int] = {}
 
     def begin_iteration(self) -> None:
         """Numbers begin anew."""
         self._first.clear()
 
-    def name(self, operation: Operation, part: Part) -> str:
+    def name(self, operation: Operation, key: Key) -> str:
         """The name of an exchange. Exchanges of a lane are named in the order in which they are called."""
-        key: Key = part.key
-        number = key.number - self._first.setdefault((key.group, key.lane), key.number) + 1
-        group = f"{key.group >> 52:03x}"
-        if operation.kind in _MESSAGES:
-            other = next(iter({**part.sent_bytes, **part.received_bytes}), self._rank)
-            src, dst = (self._rank, other) if operation.kind == "send" else (other, self._rank)
-            return f"message {src} to {dst}/{group}{f' tag {key.tag}' if key.tag else ''} #{number}"
-        return f"{operation.kind} {_span(operation.group)}/{group} #{number}"
+        first = self._first.setdefault((key.group, key.lane), key.number)
+        return exchange_name(operation, key, key.number - first + 1)
 
 
 def observed(rank: int, ranks: int, iterations: Sequence[Iteration], ordered: Ordered | None = None) -> Observed:
     """The record of a rank's iterations, in order; `ordered` by a job scheduler, if by any."""
-    naming = Naming(rank)
+    naming = Naming()
     found, places = [], dict[Operation, int]()
     for each in iterations:
         iteration, places = _iteration(each, naming, places)
@@ -72,10 +77,12 @@ def _iteration(
 
 def _called(operation: Operation, naming: Naming) -> CalledRecord:
     exchanges = (
-        Exchanged(naming.name(operation, part), dict(part.sent_bytes), dict(part.received_bytes), dict(part.follows))
+        Exchanged(
+            naming.name(operation, part.key), dict(part.sent_bytes), dict(part.received_bytes), dict(part.follows)
+        )
         for part in operation.parts
     )
-    return CalledRecord(operation.kind, operation.group, tuple(exchanges), operation.unit)
+    return CalledRecord(operation.kind, operation.group, tuple(exchanges), operation.unit, operation.is_from_any)
 
 
 def _span(ranks: Sequence[int]) -> str:

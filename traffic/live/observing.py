@@ -48,6 +48,9 @@ class Operation:
     """The ranks that take part."""
     parts: tuple[Part, ...]
     source_rank: int = -1
+    """Of a message, the place of its sender in the group."""
+    is_from_any: bool = False
+    """Whether it is received from whoever sends first: `parts` are there when it is known who that is."""
     label: str = ""
     unit: UnitOf | None = None
     """Of what a job scheduler sends as one."""

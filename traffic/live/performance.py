@@ -11,18 +11,19 @@ from pathlib import Path
 
 import torch.distributed as dist
 
-from echelonflow.errors import EchelonError
+from echelonflow.errors import EchelonError, RunError
 from echelonflow.records.agent_log import AgentLog
 from echelonflow.records.live_part import LiveOutcome, LivePart, write_live_outcome
-from echelonflow.records.observed import flow_of
+from echelonflow.records.observed import exchange_of, read_observed
 from echelonflow.records.plan import read_plan
 from traffic.agent import connections
+from traffic.live.engine import Engine
 from traffic.live.exchange import Exchange
-from traffic.live.observed import Naming
+from traffic.live.lesson import Lesson
 from traffic.live.observing import Observer, Operation, Part
 from traffic.live.rehearsal import Rehearsal
 from traffic.live.running import OnDone
-from traffic.live.scheduled import LiveAgent
+from traffic.live.scheduled import Assigned, LiveAgent
 
 
 class Performance:
@@ -32,14 +33,18 @@ class Performance:
         assert part.plan is not None  # whoever only observes has no part in a run
         self._part, self._observer = part, observer
         self._plan = read_plan(Path(part.plan))
-        self._naming = Naming(part.rank)
+        assert part.lesson is not None
+        self._lesson = Lesson(read_observed(Path(part.lesson)), part.warm_up)
+        self._engine: Engine | None = None
         self._iterations_seen = 0
         self._agent: LiveAgent | None = None
         self._rehearsal: Rehearsal | None = None
         self._is_over = False
-        self._sizes_bytes: dict[str, int] = {}
+        self._declared: frozenset[str] = frozenset()
+        """Exchanges that have flows, of any rank's."""
         self._scheduled_bytes = self._other_bytes = 0
-        self._first_other: str | None = None
+        self._departure: str | None = None
+        """Where the program first did otherwise than in the lesson."""
 
     @property
     def send_buffer_bytes(self) -> int:
@@ -51,24 +56,39 @@ class Performance:
         """Whether the iteration that ends is the last one of warming up."""
         return self._iterations_seen + 1 == self._part.warm_up
 
+    def attach(self, engine: Engine) -> None:
+        """`engine` has the links that nobody schedules."""
+        self._engine = engine
+        engine.on_failure, engine.on_parting = self.fail, self._part_from
+
     def submit(self, operation: Operation, part: Part, exchange: Exchange, on_done: OnDone) -> bool:
-        """Carry out an exchange by declared flows; False where there are none for it."""
-        rehearsal = self._rehearsal
-        if self._agent is None or rehearsal is None or self._is_over or not (part.sent_bytes or part.received_bytes):
+        """Carry out an exchange that has declared flows; False for one that has none.
+
+        From the first exchange on that is not as in the lesson, links carry what this rank sends. All ranks know alike which exchanges have
+        flows, and receive them either way. So nobody need be told.
+        """
+        self._lesson.note(operation, part)
+        agent, rehearsal = self._agent, self._rehearsal
+        if agent is None or rehearsal is None or self._is_over:
             return False
-        name = self._naming.name(operation, part)
-        rank = self._part.rank
-        flows = {flow_of(name, rank, dst): count for dst, count in part.sent_bytes.items()}
-        flows |= {flow_of(name, src, rank): count for src, count in part.received_bytes.items()}
+        if self._departure is None:
+            self._depart(self._lesson.departure(operation, part, rehearsal.iteration))
+        place = self._lesson.place_of(operation, part)
+        by_flows = self._departure is None and place is not None and place.name in self._declared
         sent_bytes = sum(part.sent_bytes.values())
-        if any(self._sizes_bytes.get(flow) != count for flow, count in flows.items()):
+        if by_flows:
+            self._scheduled_bytes += sent_bytes
+        else:
             self._other_bytes += sent_bytes
-            if self._first_other is None:
-                self._first_other = f"{name}, iteration {rehearsal.iteration}"
+        if place is None or place.name not in self._declared or place.iteration >= agent.job.iterations:
             return False
-        self._scheduled_bytes += sent_bytes
-        self._agent.submit(rehearsal.iteration, name, operation.called_s, exchange, on_done)
+        agent.submit(Assigned(part.key, place, by_flows), operation.called_s, exchange, on_done)
         return True
+
+    def _depart(self, how: str | None) -> None:
+        if how is not None and self._agent is not None and self._rehearsal is not None:
+            self._departure = f"rank {self._part.rank}, iteration {self._rehearsal.iteration}: {how}"
+            self._agent.depart()
 
     def iterated(self) -> None:
         """The program has ended an iteration. The next one begins when this returns, which may be later than it could."""
@@ -80,6 +100,8 @@ class Performance:
             elif self._agent is not None and not self._is_over:
                 self._next(number)
         except EchelonError as error:
+            if self._engine is not None:
+                self._engine.fail(str(error))
             raise dist.DistBackendError(str(error)) from None
 
     def fail(self, why: str) -> None:
@@ -87,19 +109,26 @@ class Performance:
         if self._agent is not None and not self._is_over:
             self._agent.fail(why)
 
+    def _part_from(self, rank: int, why: str) -> None:
+        if self._agent is not None and not self._is_over:
+            self._agent.part_from(rank, why)
+
     def close(self) -> None:
         """The program ends: it was to have done all its iterations by now."""
-        if not self._is_over:
+        if self._agent is not None and not self._is_over:
             number = max(self._iterations_seen - self._part.warm_up, 0)
-            self.fail(f"job {self._part.job!r}: the program ended after {number} iterations that count")
+            self._agent.give_up(f"job {self._part.job!r}: the program ended after {number} iterations that count")
 
     def _begin(self) -> None:
         part = self._part
-        assert part.plan is not None
+        assert self._engine is not None
+        otherwise = self._lesson.otherwise_before()
+        if otherwise is not None:
+            raise RunError(otherwise)
         connections.allow_one_for_every_flow()
         records = AgentLog(Path(part.records))
-        agent = LiveAgent(self._plan, part.job, part.rank, part.host, Path(part.socket), records)
-        self._sizes_bytes = agent.sizes_bytes
+        agent = LiveAgent(self._plan, part.job, part.rank, part.host, Path(part.socket), records, self._engine)
+        self._declared = frozenset(map(exchange_of, agent.sizes_bytes))
         self._rehearsal = Rehearsal(agent.job, part.rank, part.profiled, agent.computed)
         self._observer.pace, self._observer.resumed = self._rehearsal.pace, self._rehearsal.resumed
         self._agent = agent
@@ -108,6 +137,8 @@ class Performance:
     def _next(self, number: int) -> None:
         assert self._agent is not None
         assert self._rehearsal is not None
+        if self._departure is None:
+            self._depart(self._lesson.not_called(number))
         if number < self._agent.job.iterations:
             self._begin_iteration(number, self._rehearsal.since_s)
             return
@@ -121,7 +152,7 @@ class Performance:
             overran=self._rehearsal.overran,
             scheduled_bytes=self._scheduled_bytes,
             other_bytes=self._other_bytes,
-            first_other=self._first_other,
+            first_other=self._departure,
         )
         write_live_outcome(Path(self._part.outcome), outcome)
 
@@ -131,5 +162,4 @@ class Performance:
         begin_s = self._agent.held_until_s(number, ready_s)
         while (left_s := begin_s - time.monotonic()) > 0:
             time.sleep(left_s)
-        self._naming.begin_iteration()
         self._rehearsal.begin_iteration(number, begin_s)

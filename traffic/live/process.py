@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 from echelonflow.errors import RunError
 from echelonflow.records.live_part import PART_VARIABLE, read_part
 from echelonflow.records.observed import Ordered, write_observed
+from traffic.live.anysource import AnySource
+from traffic.live.early import Early
 from traffic.live.engine import Engine
 from traffic.live.exchange import Exchange
 from traffic.live.link import Link
@@ -74,10 +76,11 @@ class Process:
         self._observed_path = os.environ.get(OBSERVE_VARIABLE) if part is None else part.observed
         self._performance = None if part is None or part.plan is None else Performance(part, self.observer)
         send_buffer_bytes = None if self._performance is None else self._performance.send_buffer_bytes
-        links = {other: Link(connection, send_buffer_bytes) for other, connection in connections.items()}
-        self.engine = Engine(links, names)
+        early = Early()
+        links = {other: Link(each, other, early, send_buffer_bytes) for other, each in connections.items()}
+        self.engine = Engine(links, names, early, f"rank {rank}")
         if self._performance is not None:
-            self.engine.on_failure = self._performance.fail
+            self._performance.attach(self.engine)
         self._groups: set[int] = set()
         self._iterations: list[Iteration] = []
         self.observer.on_iteration = self._iterated
@@ -111,6 +114,10 @@ class Process:
         if self._performance is not None and self._performance.submit(operation, part, exchange, on_done):
             return
         self.engine.submit(part.key, exchange, self._carried.counting(on_done) if operation.unit else on_done)
+
+    def submit_any(self, awaited: AnySource) -> None:
+        """Receive a message from whoever sends one first. No flow that is declared carries it, as nobody knows whose it will be."""
+        self.engine.submit_any(awaited)
 
     def _iterated(self, iteration: Iteration) -> None:
         if self._observed_path and len(self._iterations) < MOST_ITERATIONS:

@@ -8,6 +8,7 @@ elements do not lie side by side are copied.
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -17,6 +18,7 @@ import torch
 import torch.distributed as dist
 
 from echelonflow.errors import EchelonError
+from traffic.live.anysource import AnySource
 from traffic.live.direct import Direct
 from traffic.live.exchange import MOST_TAG, Exchange, Key, lane_of
 from traffic.live.memory import flat, is_flat, split
@@ -42,6 +44,7 @@ class EchelonProcessGroup(dist.ProcessGroup):  # type: ignore[misc, unused-ignor
         self._number = int.from_bytes(hashlib.blake2b(group_id.encode(), digest_size=8).digest(), "big") | 1
         self._counts: Counter[int] = Counter()
         """How many operations each lane has had."""
+        self._lock = threading.Lock()
 
     # What torch asks
 
@@ -252,7 +255,27 @@ class EchelonProcessGroup(dist.ProcessGroup):  # type: ignore[misc, unused-ignor
         return self._message("recv", key, {}, {self._ranks[src]: tensors[0]}, f"from {self._ranks[src]}")
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> LiveWork:
-        raise NotImplementedError("the backend echelon receives from a rank that is named; pass src")
+        self._check_tag(tag)
+        (tensor,), (buffer,), back = self._buffers(tensors)
+        if not buffer.numel():
+            raise ValueError("a message without elements has no first sender; name the rank that it is received from")
+        operation = Operation("recv", self._ranks, (), label="from any rank", is_from_any=True)
+        work = LiveWork(operation, self._process.observer, 1, [tensor], back, self._timeout)
+
+        def taken(rank: int, key: Key, exchange: Exchange) -> None:
+            operation.parts = (Part.of(key, exchange),)
+            operation.source_rank = self._ranks.index(rank)
+
+        lanes = {
+            rank: lane_of(place, self._place, len(self._ranks), tag)
+            for place, rank in enumerate(self._ranks)
+            if place != self._place
+        }
+        self._process.observer.called(operation)
+        self._process.submit_any(
+            AnySource(self._number, lanes, self._counts.__getitem__, self._count, buffer, taken, work.part_done)
+        )
+        return work
 
     def barrier(self, opts: Any = None) -> LiveWork:
         token = torch.zeros(1, dtype=torch.uint8)
@@ -261,11 +284,19 @@ class EchelonProcessGroup(dist.ProcessGroup):  # type: ignore[misc, unused-ignor
     # How all of these go
 
     def _message_key(self, src: int, dst: int, tag: int) -> Key:
+        self._check_tag(tag)
+        lane = lane_of(src, dst, len(self._ranks), tag)
+        return Key(self._number, lane, self._count(lane))
+
+    def _count(self, lane: int) -> int:
+        """One more operation of a lane, from any thread; returns how many that makes."""
+        with self._lock:
+            self._counts[lane] += 1
+            return self._counts[lane]
+
+    def _check_tag(self, tag: int) -> None:
         if not 0 <= tag < MOST_TAG:
             raise ValueError(f"tag is {tag}; it must be 0 to {MOST_TAG - 1}")
-        lane = lane_of(src, dst, len(self._ranks), tag)
-        self._counts[lane] += 1
-        return Key(self._number, lane, self._counts[lane])
 
     def _message(self, kind: str, key: Key, sent: Any, received: Any, label: str) -> LiveWork:
         return self._directly(kind, sent, received, None, key=key, label=label)
@@ -291,10 +322,7 @@ class EchelonProcessGroup(dist.ProcessGroup):  # type: ignore[misc, unused-ignor
         label: str = "",
     ) -> LiveWork:
         if keys is None:
-            keys = []
-            for _ in exchanges:
-                self._counts[0] += 1
-                keys.append(Key(self._number, 0, self._counts[0]))
+            keys = [Key(self._number, 0, self._count(0)) for _ in exchanges]
         operation = Operation(
             kind,
             self._ranks,

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Sized
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from echelonflow.errors import EchelonError, RunError
 from echelonflow.job_scheduling.gate import Gate
@@ -22,100 +23,30 @@ from echelonflow.model.progress import StepKey
 from echelonflow.model.slots import HeldIterations, Slots
 from echelonflow.records.agent_log import AgentLog, Line
 from echelonflow.records.live_part import READY_LIMIT_S
-from echelonflow.records.observed import flow_of
+from echelonflow.records.observed import flow_of, rank_to
 from echelonflow.records.plan import Plan
+from echelonflow.wire.messages import Setting
 from traffic.agent.agent import Agent
-from traffic.agent.connections import FlowName
+from traffic.agent.connections import FlowLostError, FlowName
 from traffic.agent.log_lines import computed_line, held_line
 from traffic.agent.receiver import IncomingFlow
 from traffic.agent.replay import Action, Computed, HeldBack, Released, arrivals
 from traffic.agent.sender import OutgoingFlow, Payload, SentFlow
-from traffic.live.exchange import Exchange
+from traffic.live.early import MismatchError, Taker, unexpected
+from traffic.live.engine import Engine
+from traffic.live.exchange import Exchange, Key
+from traffic.live.flows import Arriving, Pieces
+from traffic.live.lesson import Place
 from traffic.live.mailbox import Mailbox
 from traffic.live.priority import go_first
 from traffic.live.running import OnDone, Running
-from traffic.live.streams import Inlet
 
 BEGIN_LIMIT_S = READY_LIMIT_S + 30.0
 """For a run to begin whose other programs may still be warming up. The runner waits less, and says whom it waited for."""
-_EARLY = memoryview(bytearray(1 << 16))
-"""Where what nobody has asked for yet is read to, before it is kept."""
 END_LIMIT_S = 60.0
 """For the last flows of a program that has ended."""
-
-
-class _Pieces:
-    """The payload of a flow: what its operations have ready, iteration by iteration."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[int, deque[memoryview]] = {}
-        self._ready_bytes: dict[int, int] = {}
-
-    def add(self, iteration: int, view: memoryview) -> None:
-        """More of what an iteration sends."""
-        self._waiting.setdefault(iteration, deque()).append(view)
-        self._ready_bytes[iteration] = self._ready_bytes.get(iteration, 0) + len(view)
-
-    def ready_bytes(self, iteration: int) -> float:
-        return self._ready_bytes.get(iteration, 0)
-
-    def piece(self, iteration: int, most_bytes: int) -> memoryview:
-        waiting = self._waiting.get(iteration)
-        return waiting[0][:most_bytes] if waiting else memoryview(b"")
-
-    def sent(self, iteration: int, count: int) -> None:
-        waiting = self._waiting[iteration]
-        view = waiting.popleft()
-        if count < len(view):
-            waiting.appendleft(view[count:])
-        elif not waiting:
-            del self._waiting[iteration]
-        self._ready_bytes[iteration] -= count
-        if not self._ready_bytes[iteration]:
-            del self._ready_bytes[iteration]
-
-
-class _Arriving(IncomingFlow):
-    """A flow whose bytes go into tensors. It is read as they come; what nobody has asked for yet waits here."""
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self._expected: deque[Inlet] = deque()
-        self._early = bytearray()
-
-    def expect(self, inlet: Inlet) -> None:
-        """What comes next goes there; iterations are expected in order."""
-        self._expected.append(inlet)
-        while self._early and not inlet.is_full:
-            room = inlet.room
-            count = min(len(room), len(self._early))
-            room[:count] = self._early[:count]
-            del self._early[:count]
-            inlet.took(count)
-        if inlet.is_full:
-            self._expected.remove(inlet)
-        elif self._expected[0] is inlet:
-            # Others may wait for what this piece makes us send: it is not to wait for as much as nobody asked for did.
-            self._wake_at(min(self._counter.wanted_bytes, len(inlet.room)))
-
-    def read(self) -> bool:
-        while True:
-            inlet = self._expected[0] if self._expected else None
-            room = _EARLY if inlet is None else inlet.room
-            count = self._receive(room)
-            if count is None:
-                self._wake_at(min(self._counter.wanted_bytes, len(room)))
-                return True
-            if not count:
-                return False
-            for received in self._counter.add(count, self._clock()):
-                self._on_finished(self, received)
-            if inlet is None:
-                self._early += room[:count]
-                continue
-            inlet.took(count)
-            if inlet.is_full:
-                self._expected.popleft()
+TOLD_WITHIN_S = 3.0
+"""By the link to a rank that closes a flow too early."""
 
 
 class _ProgramSteps:
@@ -128,6 +59,10 @@ class _ProgramSteps:
     def __init__(self, job: Job, rank: int, host: str) -> None:
         self.missing = arrivals(job, host) * job.iterations
         self.program_ended = False
+        self.departed = False
+        """Whether the program does otherwise than in the lesson: then what is missing may never come."""
+        self.under_way: Sized = ()
+        """Exchanges of the program's."""
         self.held = HeldIterations()
         self._job, self._discipline = job.name, job.discipline
         self._gate = Gate(job, [rank])
@@ -159,7 +94,7 @@ class _ProgramSteps:
 
     @property
     def done(self) -> bool:
-        return self.program_ended and not self.missing
+        return self.program_ended and not (self.under_way if self.departed else self.missing)
 
     @property
     def next_due_s(self) -> float:
@@ -178,6 +113,7 @@ class _ProgramSteps:
         self.missing = 0
 
     def arrived(self, job: str, iteration: int, flow: str, now_s: float) -> list[Action]:
+        """All of a flow is there: by its connection, or by the link of a sender that does otherwise than in the lesson."""
         self.missing -= 1
         return self._released(self._gate.ended(iteration, flow), now_s)
 
@@ -185,20 +121,58 @@ class _ProgramSteps:
         return self._released(self._gate.ended(iteration, flow), now_s)
 
 
+@dataclass(frozen=True)
+class Assigned:
+    """Which exchange of the job this is, by `key` on links and by `place` among declared flows.
+
+    What this rank sends of it goes by declared flows (`by_flows`), or by links where the program does otherwise than in the lesson. What it
+    receives may come either way, as the sender has it: so ranks need not agree, nor know of each other.
+    """
+
+    key: Key
+    place: Place
+    by_flows: bool
+
+
+class _Carried:
+    """An exchange under way."""
+
+    def __init__(self, assigned: Assigned) -> None:
+        self.assigned = assigned
+        self.running: Running
+        self.leaving: Counter[int] = Counter()
+        """By rank: pieces that it has not taken yet."""
+
+    def lacks(self, rank: int) -> bool:
+        """Whether something of a rank's is still to come."""
+        inlet = self.running.inlets.get(rank)
+        return inlet is not None and not inlet.is_full
+
+
 class LiveAgent(Agent):
-    """The agent of `host`, in the process of rank `rank` of job `job`. Its methods are called by the program, but for those of `Agent`."""
+    """The agent of `host`, in the process of rank `rank` of job `job`. Its methods are called by the program, but for those of `Agent`.
 
-    incoming_kind = _Arriving
+    `engine` has the links to other ranks. They say who has gone: that a flow's connection has ended says nothing of why.
+    """
 
-    def __init__(self, plan: Plan, job: str, rank: int, host: str, socket_path: Path, records: AgentLog) -> None:
+    incoming_kind = Arriving
+
+    def __init__(
+        self, plan: Plan, job: str, rank: int, host: str, socket_path: Path, records: AgentLog, engine: Engine
+    ) -> None:
         self.job = next(each for each in plan.jobs if each.name == job)
-        self._rank = rank
+        self._rank, self._engine = rank, engine
         self._steps = _ProgramSteps(self.job, rank, host)
-        self._pieces: dict[FlowName, _Pieces] = {}
+        self._pieces: dict[FlowName, Pieces] = {}
         self._unacknowledged: dict[tuple[FlowName, int], list[Callable[[], None]]] = {}
         """Of each flow and iteration that was released: who hears that all of it has been acknowledged."""
         self._mailbox = Mailbox()
-        self._under_way: set[Running] = set()
+        self._under_way: dict[Key, _Carried] = {}
+        self._steps.under_way = self._under_way
+        self._parted: dict[int, str] = {}
+        """Ranks that have ended, and what is said to whoever expects something of them."""
+        self._lost: dict[FlowName, tuple[float, RunError]] = {}
+        """Flows whose receivers have closed them: until when somebody is to say why, and what is said otherwise."""
         self._failure: EchelonError | None = None
         self._begun = threading.Event()
         self._over = threading.Event()
@@ -230,12 +204,29 @@ class LiveAgent(Agent):
             self._mailbox.put(lambda: self._record(line))
         return begin_s
 
-    def submit(self, iteration: int, name: str, called_s: float, exchange: Exchange, on_done: OnDone) -> None:
-        """Carry out exchange `name` of an iteration, whose flows are all declared; `on_done` is called in the agent's thread.
+    def submit(self, assigned: Assigned, called_s: float, exchange: Exchange, on_done: OnDone) -> None:
+        """Carry out an exchange that has declared flows; `on_done` is called in the agent's thread.
 
-        It is over when all has come, and what was sent is acknowledged, as a flow of a replay is.
+        It is over when all has come, and what was sent is acknowledged, as a flow of a replay is; or has left, where it goes by links.
         """
-        self._mailbox.put(lambda: self._begin_exchange(iteration, name, called_s, exchange, on_done))
+        self._mailbox.put(lambda: self._begin_exchange(assigned, called_s, exchange, on_done))
+
+    def depart(self) -> None:
+        """The program does otherwise than in the lesson."""
+
+        def departed() -> None:
+            self._steps.departed = True
+
+        self._mailbox.put(departed)
+
+    def part_from(self, rank: int, why: str) -> None:
+        """A rank has ended, and nothing more comes by its link; `why` is for whoever expects something of it. From any thread."""
+
+        def parted() -> None:
+            self._parted[rank] = why
+            self._end_in_vain()
+
+        self._mailbox.put(parted)
 
     def computed(self, iteration: int, step: Compute, start_s: float, due_s: float, finish_s: float) -> None:
         """A computation has ended that was to end at `due_s`."""
@@ -264,6 +255,11 @@ class LiveAgent(Agent):
 
         self._mailbox.put(raise_it)
 
+    def give_up(self, why: str) -> None:
+        """The program ends too early: returns when all ranks have been told, or nearly."""
+        self.fail(why)
+        self._over.wait(TOLD_WITHIN_S)
+
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
@@ -284,10 +280,12 @@ class LiveAgent(Agent):
         except Exception as error:  # noqa: BLE001 nobody would ever hear of it
             self._failure = RunError(f"the agent failed: {type(error).__name__}: {error}")
         finally:
+            if self._failure is not None:  # before the program hears of it, and ends: others are to know why
+                self._engine.fail(str(self._failure))
             self._over.set()
             self._begun.set()
-            for running in list(self._under_way):
-                running.end(self._failure or RunError("the run is over"))
+            for carried in list(self._under_way.values()):
+                carried.running.end(self._failure or RunError("the run is over"))
             with contextlib.suppress(EchelonError):
                 self._mailbox.close()
             self.close()
@@ -303,41 +301,79 @@ class LiveAgent(Agent):
         return self._steps
 
     def _payload_of(self, flow: FlowName) -> Payload:
-        pieces = self._pieces[flow] = _Pieces()
+        pieces = self._pieces[flow] = Pieces()
         return pieces
 
-    def _begin_exchange(self, iteration: int, name: str, called_s: float, exchange: Exchange, on_done: OnDone) -> None:
+    def _receive(self, flow: IncomingFlow) -> None:
+        assert isinstance(flow, Arriving)  # all of ours are
+        super()._receive(flow)
+        flow.on_closed = self._end_in_vain
+
+    def _begin_exchange(self, assigned: Assigned, called_s: float, exchange: Exchange, on_done: OnDone) -> None:
         if self._over.is_set():
             on_done(self._failure or RunError("the run is over"))
             return
 
+        key, (iteration, name) = assigned.key, assigned.place
         released_s: float | None = called_s
+        carried = _Carried(assigned)
 
         def send(rank: int, view: memoryview, left: Callable[[], None]) -> None:
+            carried.leaving[rank] += 1
+
+            def has_left() -> None:
+                carried.leaving[rank] -= 1
+                left()
+
+            if not assigned.by_flows:
+                self._send_by_link(carried, rank, view, has_left)
+                return
             ready_s = time.monotonic() if released_s is None else released_s
             flow = flow_of(name, self._rank, rank)
-            self._send((self.job.name, flow), iteration, ready_s, view, left)
+            self._send((self.job.name, flow), iteration, ready_s, view, has_left)
             if released_s is None:
                 self._carry_out(self._steps.begun_by_peer(iteration, flow, self._clock()))
 
         def over(error: Exception | None) -> None:
-            self._under_way.discard(running)
+            del self._under_way[key]
+            self._engine.early.over(key)
+            for rank in carried.running.inlets:
+                if carried.lacks(rank) and (flow := self._flow_from(assigned.place, rank)) is not None:
+                    flow.forget(iteration)
             on_done(error)
 
-        running = Running(exchange, send, over)
-        self._under_way.add(running)
+        running = carried.running = Running(exchange, send, over)
+        self._under_way[key] = carried
         running.begin()  # first: what has come already may be passed on at once, behind what begins
         released_s = None
         for rank, inlet in running.inlets.items():
-            flow = self._incoming[self.job.name, flow_of(name, rank, self._rank)]
-            assert isinstance(flow, _Arriving)  # all of ours are
-            flow.expect(inlet)
+            flow = self._flow_from(assigned.place, rank)
+            if flow is not None:
+                flow.expect(iteration, inlet)
+        try:
+            come = self._engine.early.begin(key, running.inlets, Taker(running.inlets, partial(self._by_link, key)))
+        except MismatchError as error:
+            raise RunError(str(error)) from None
+        for rank, (total_bytes, data) in come.items():
+            self._come(key, rank, total_bytes, data)
+        if self._parted or self._lost:
+            self._end_in_vain()
         running.end_if_done()
+        if running.is_over:  # before it was known here by its key
+            self._engine.early.over(key)
+
+    def _flow_from(self, place: Place, rank: int) -> Arriving | None:
+        """The declared flow that brings a rank's part of an exchange, if there is one."""
+        flow = self._incoming.get((self.job.name, flow_of(place.name, rank, self._rank)))
+        assert flow is None or isinstance(flow, Arriving)
+        return flow
 
     def _send(self, flow: FlowName, iteration: int, ready_s: float, view: memoryview, left: Callable[[], None]) -> None:
         self._pieces[flow].add(iteration, view)
         unacknowledged = self._unacknowledged.setdefault((flow, iteration), [])
         unacknowledged.append(left)
+        if flow in self._lost:
+            return
         if len(unacknowledged) > 1:
             self._write(self._outgoing[flow])
         else:
@@ -347,3 +383,77 @@ class LiveAgent(Agent):
         super()._on_acknowledged(flow, sent, now_s)
         for left in self._unacknowledged.pop(((flow.job, flow.declaration.flow), sent.iteration), ()):
             left()
+
+    # What goes by links
+
+    def _send_by_link(self, carried: _Carried, rank: int, view: memoryview, left: Callable[[], None]) -> None:
+        self._engine.send(
+            carried.assigned.key,
+            rank,
+            view,
+            carried.running.exchange.sent_bytes[rank],
+            lambda: self._mailbox.put(left),
+            lambda error: self._mailbox.put(lambda: carried.running.end(error)),
+        )
+
+    def _by_link(self, key: Key, rank: int, total_bytes: int, data: bytes) -> None:
+        """Something has come by a link, in its thread."""
+        self._mailbox.put(lambda: self._come(key, rank, total_bytes, data))
+
+    def _come(self, key: Key, rank: int, total_bytes: int, data: bytes | bytearray) -> None:
+        carried = self._under_way.get(key)
+        if carried is None or not carried.lacks(rank):
+            return
+        inlet = carried.running.inlets[rank]
+        if inlet.total_bytes != total_bytes:
+            raise RunError(unexpected(rank, total_bytes, inlet.total_bytes))
+        inlet.put(data)
+        flow = self._flow_from(carried.assigned.place, rank)
+        if inlet.is_full and flow is not None:
+            iteration = carried.assigned.place.iteration
+            flow.forget(iteration)
+            self._carry_out(self._steps.arrived(self.job.name, iteration, flow.declaration.flow, self._clock()))
+
+    # Who has gone
+
+    def _tolerating_ends(self, action: Callable[[], None]) -> None:
+        try:
+            super()._tolerating_ends(action)
+        except FlowLostError as lost:
+            self._lose(lost)
+
+    def _lose(self, lost: FlowLostError) -> None:
+        """The receiver of a flow has closed it. The link to that rank says why, soon: it has gone, or it has ended."""
+        name = (lost.job, lost.flow)
+        flow = self._outgoing[name]
+        self._active.pop(name, None)
+        self._handlers.pop(flow.fileno(), None)
+        self._heeded.pop(flow.fileno(), None)
+        flow.abort()
+        self._lost[name] = self._clock() + TOLD_WITHIN_S, lost
+        self._end_in_vain()
+
+    def _apply(self, setting: Setting) -> None:
+        if (setting.job, setting.flow) not in self._lost:
+            super()._apply(setting)
+
+    def _tick(self, now_s: float) -> None:
+        super()._tick(now_s)
+        for (_, flow), (until_s, lost) in self._lost.items():
+            if now_s > until_s and rank_to(flow) not in self._parted:
+                raise RunError(str(lost))
+
+    def _next_tick_s(self) -> float:
+        awaited_s = (until_s for (_, flow), (until_s, _) in self._lost.items() if rank_to(flow) not in self._parted)
+        return min([super()._next_tick_s(), *awaited_s])
+
+    def _end_in_vain(self) -> None:
+        """End what expects something of a rank that has ended, or of which it has not taken all."""
+        for rank, why in self._parted.items():
+            for carried in list(self._under_way.values()):
+                place = carried.assigned.place
+                flow = self._flow_from(place, rank)
+                waits = carried.lacks(rank) and (flow is None or flow.is_closed)
+                goes = (self.job.name, flow_of(place.name, self._rank, rank))
+                if waits or (carried.leaving[rank] and (not carried.assigned.by_flows or goes in self._lost)):
+                    carried.running.end(RunError(why))

@@ -13,6 +13,7 @@ class Inlet:
         self._place = 0
         self._filled = 0
         self._on_filled = on_filled
+        self.total_bytes = sum(map(len, pieces))
 
     @property
     def is_full(self) -> bool:
@@ -30,3 +31,13 @@ class Inlet:
         if count and self._filled == len(self._pieces[self._place]):
             self._place, self._filled = self._place + 1, 0
             self._on_filled(self._place - 1)
+
+    def put(self, data: bytes | bytearray) -> None:
+        """Copy bytes to where they go; no more than are missing."""
+        view = memoryview(data)
+        while view:
+            room = self.room
+            count = min(len(room), len(view))
+            room[:count] = view[:count]
+            view = view[count:]
+            self.took(count)

@@ -32,6 +32,7 @@ class LiveWork(Work):  # type: ignore[misc, unused-ignore]
         self._operation, self._observer = operation, observer
         self._result, self._at_end, self._timeout = list(result), at_end, timeout
         self._parts = parts
+        self._lock = threading.Lock()
         self._error: Exception | None = None
         self._ended = threading.Event()
         self._over: Any = torch.futures.Future()
@@ -39,11 +40,13 @@ class LiveWork(Work):  # type: ignore[misc, unused-ignore]
             self._end()
 
     def part_done(self, error: Exception | None) -> None:
-        """One exchange has ended; the first error counts. Called in the engine's thread."""
-        if error is not None and self._error is None:
-            self._error = error
-        self._parts -= 1
-        if not self._parts:
+        """One exchange has ended; the first error counts. Called by whichever thread carried it out, and they may end at once."""
+        with self._lock:
+            if error is not None and self._error is None:
+                self._error = error
+            self._parts -= 1
+            is_over = not self._parts
+        if is_over:
             self._end()
 
     def _end(self) -> None:
@@ -95,6 +98,8 @@ class LiveWork(Work):  # type: ignore[misc, unused-ignore]
 
     def source_rank(self) -> int:
         return self._operation.source_rank
+
+    _source_rank = source_rank
 
     def _in_words(self, error: Exception) -> Exception:
         raised: Exception = dist.DistNetworkError(f"{self._operation.name}: {error}")

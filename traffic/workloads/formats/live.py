@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from echelonflow.errors import InputError
 from echelonflow.model.dag import JobDag
 from echelonflow.model.discipline import Discipline, TaskSpec, Window
@@ -212,11 +214,35 @@ def _dag(
     builder = DagBuilder(len(iterations))
     groups: set[str] = set()
     coflows: set[str] = set()
+    iterations = _from_somebody(iterations)
     for rank, (iteration, times) in enumerate(zip(iterations, times_s, strict=True)):
         account.found(compute_s=sum(times))
         _add_rank(builder, rank, iteration, times, groups, coflows, account)
     account.found(communications=len(coflows))
     return builder.dag(parameters)
+
+
+def _from_somebody(iterations: Sequence[ObservedIteration]) -> list[ObservedIteration]:
+    """Iterations without messages that were received from whoever sent first: nobody can say whose they will be."""
+    dropped = {
+        exchange.name
+        for each in iterations
+        for called in each.operations
+        if called.from_any
+        for exchange in called.exchanges
+    }
+    return [
+        msgspec.structs.replace(
+            each,
+            operations=tuple(
+                msgspec.structs.replace(
+                    called, exchanges=tuple(one for one in called.exchanges if one.name not in dropped)
+                )
+                for called in each.operations
+            ),
+        )
+        for each in iterations
+    ]
 
 
 def _add_rank(
