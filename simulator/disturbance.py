@@ -24,7 +24,7 @@ class Disturbance:
     """Every computation is longer or shorter by a draw, uniform within `most_s` either way; no draw is longer than the computation.
 
     So the mean of all draws is 0, and none takes less than no time. A draw depends on the `member` of the ensemble, the job, the iteration and the step, and on
-    nothing else: members of the same number are disturbed alike, whatever else is simulated. What jobs draw themselves, by
+    nothing else. Members of the same number are disturbed alike, whatever else is simulated. What jobs draw themselves, by
     the repeat of a run, stays as it is. Raises InputError for values out of range.
     """
 

@@ -31,6 +31,6 @@ def pairs_kept(times: Mapping[str, Times]) -> tuple[int, list[str]]:
 def same_order(what: str, words: str, times: Mapping[str, Times], must: str) -> Figure:
     """The figure of that, for `what` is compared ("policies") and which runs count (`words`); demanded if it `must` be "all"."""
     kept, turned = pairs_kept(times)
-    shown = f"{kept} of {kept + len(turned)} pairs" + "".join(f"; not {pair}" for pair in turned)
+    shown = f"{kept} of {kept + len(turned)} pairs" + "".join(f". Not {pair}" for pair in turned)
     said = f"{what} over {APART:.0%} apart in fluid: the same order on packets, {words}"
     return Figure(said, shown, must, not turned if must == "all" else None)

@@ -42,11 +42,11 @@ def live(
     policy, and counts from the iteration on from which it repeats itself.
 
     With `compute: {profiled: 400 ms}` computation is real, and lasts as long as on a GPU that takes so long for an
-    iteration. With `compute: measured` (the default) it lasts as long as it does on this machine: each run is explained
+    iteration. With `compute: measured` (the default) it lasts as long as it does on this machine. Each run is explained
     by what its computations took, and predicted by what they took in the lesson.
 
-    The folder holds the lesson, replay.yaml (what was learned, for `echelon run`), live/ (an ordinary run folder, with what each rank
-    printed in raw/<run>/live/), and with --check replayed/ and gloo/. Needs PyTorch: scripts/setup.sh --live.
+    The folder holds the lesson, replay.yaml (what was learned, for `echelon run`) and live/, an ordinary run folder. What each rank
+    printed is in its raw/<run>/live/. With --check there are replayed/ and gloo/, too. Needs PyTorch: scripts/setup.sh --live.
     """
     from echelon.cli.display import Display
     from echelon.running import living, runner, triple

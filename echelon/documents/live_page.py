@@ -1,9 +1,8 @@
 """Writes what was measured into docs/live.md, each part between its own marks. Folders are those of `echelon live`.
 
-python -m echelon.documents.live_page DIR...                     live, replayed and simulated (--check)
-python -m echelon.documents.live_page policies DIR...            policies over each other, each experiment in its own part
-python -m echelon.documents.live_page across PLAIN SCHEDULED     one program with DDP, and with a job scheduler
-python -m echelon.documents.live_page bench FILE...              what `echelon bench live-losses live-collectives --out FILE` found
+`python -m echelon.documents.live_page DIR...` has live, replayed and simulated side by side (folders with --check). With `policies DIR...` it sets
+policies over each other, each experiment in its own part. With `across PLAIN SCHEDULED` it has one program with DDP, and with a job scheduler.
+With `bench FILE...` it has what `echelon bench live-losses live-collectives --out FILE` found.
 """
 
 from __future__ import annotations
