@@ -27,13 +27,19 @@ _LIGHTNESS = (1.0, 0.5, 1.35)
 """Of a hue, for those that have to share it: as it is, darker, lighter."""
 _OF_OPTIONS = (0.8, 1.2)
 """Of the colour of a policy without options."""
-_WELL_KNOWN = (
-    "echelonflow", "coflow", "lookahead", "clock", "sincronia", "crux", "cassini", "fair",
-    "srpt", "aalo", "mltcp", "edf", "weighted", "job-priority", "layer-priority", "fifo",
-    "random-order",
+OF_POLICIES: Mapping[str, str] = MappingProxyType(
+    {
+        "echelonflow": BLUE, "coflow": ORANGE, "lookahead": GREEN, "clock": "#993A6F", "sincronia": SKY, "crux": VERMILION,
+        "cassini": YELLOW, "fair": GREY, "srpt": "#003959", "aalo": "#735000", "mltcp": "#007656", "edf": BLACK,
+        "weighted": "#12618D", "job-priority": "#6A2F00", "layer-priority": "#003F2E", "fifo": "#4C4C4C",
+        "random-order": "#009AF0",
+    }
 )  # fmt: skip
-"""Policies that are often compared have a place of their own; all others have one by a hash of their name."""
-_JOBS = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, GREY)
+"""Policies that ship have a colour of their own; all others have one by a hash of their name.
+
+These are the palette and shades of it that lie ten apart in CIELAB at least, also for who sees no red or no green.
+"""
+_JOBS = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, "#4C4C4C")
 """Colours of jobs, by their places: all but that of what is late."""
 COMPUTATIONS = ("forward", "backward", "update")
 """Kinds of computations that have a shade of their own of their job's colour; others have the colour itself."""
@@ -61,11 +67,12 @@ def policy_colour(policy: str) -> str:
     """The colour of a policy with its options, as #rrggbb: its name decides on the hue, its options on how dark it is."""
     name, bracket, options = policy.partition("(")
     name = name.strip().lower().replace("_", "-")
-    place = _WELL_KNOWN.index(name) if name in _WELL_KNOWN else _hash(name) % (len(_HUES) * len(_LIGHTNESS))
-    lightness = _LIGHTNESS[place // len(_HUES)]
+    place = _hash(name) % (len(_HUES) * len(_LIGHTNESS))
+    hue = OF_POLICIES.get(name) or _HUES[place % len(_HUES)]
+    lightness = 1.0 if name in OF_POLICIES else _LIGHTNESS[place // len(_HUES)]
     if bracket:
         lightness *= _OF_OPTIONS[_hash(options.replace(" ", "")) % len(_OF_OPTIONS)]
-    return shaded(_HUES[place % len(_HUES)], lightness)
+    return shaded(hue, lightness)
 
 
 def looks(policies: Sequence[str]) -> dict[str, Look]:

@@ -60,7 +60,7 @@ def draw_gantt(path: Path, runs: Sequence[ShownRun], *, whole: bool = True, page
     """Draw the shown iteration of each run, and what there is of others meanwhile; False, and nothing, if there is none.
 
     Time 0 is the start of the iteration. Bars have the colours of their jobs, in the shades of what they are. A flow's bar goes from its first byte to its last, after a
-    thin line from its release; a tick marks its ideal finish, and a red line in the bar what lasted longer. What one host sends at the same time is drawn in lanes. Unless the `whole` is to be drawn, as much
+    thin line from its release. A tick marks its ideal finish, and a red line in the bar what lasted longer. What one host sends at the same time is drawn in lanes. Unless the `whole` is to be drawn, as much
     is as can be read, and the picture says what is left out. Such a sample has no vector form: nobody enlarges it.
     """
     if not runs:

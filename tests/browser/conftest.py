@@ -5,8 +5,10 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from typer.testing import CliRunner
 
 from echelon.benchmarks._page_in_browser import DRAWN, PROGRAMS, why_not
+from echelon.cli.main import app
 
 
 @pytest.fixture(scope="session")
@@ -57,3 +59,14 @@ def opened(browser):
     for one in all_pages:
         one.context.close()
     assert not wrong
+
+
+@pytest.fixture(scope="session")
+def simulated(tmp_path_factory):
+    """Two jobs on shared links, simulated by the command."""
+    root = tmp_path_factory.mktemp("simulated") / "run"
+    file = "experiments/paradigms/gpipe-shared.yaml"
+    words = ["run", file, "--backend", "fluid", "--policy", "fair", "--policy", "srpt", "--out", str(root)]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    return root

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from echelon.cli.main import app
 from echelonflow.scheduling import policies
 from results import colours
 from results.folder import analyse
@@ -40,17 +38,6 @@ def measured(tmp_path_factory):
     runs = synthetic_runs(jobs, network, names, 2)
     root = write_experiment(tmp_path_factory.mktemp("measured") / "run", network, jobs, names, runs)
     analyse(root)
-    return root
-
-
-@pytest.fixture(scope="module")
-def simulated(tmp_path_factory):
-    """Two jobs on shared links, simulated by the command."""
-    root = tmp_path_factory.mktemp("simulated") / "run"
-    file = "experiments/paradigms/gpipe-shared.yaml"
-    words = ["run", file, "--backend", "fluid", "--policy", "fair", "--policy", "srpt", "--out", str(root)]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, done.output
     return root
 
 
@@ -80,19 +67,6 @@ def test_the_numbers_on_the_page_are_those_of_the_summary(which, opened, request
     assert head[0] == "policy"
     best = min(summary["results"], key=lambda result: result["iteration_s"]["median"])
     assert f"{best['iteration_s']['median']:.3f} s" in page.locator("#headline").inner_text()
-
-
-def test_every_chart_is_drawn_and_named(simulated, opened):
-    page = opened(simulated / "report.html")
-    found = page.evaluate(
-        """() => [...document.querySelectorAll(".chart")].map((one) => ({
-             id: one.id, label: one.getAttribute("aria-label"), marks: one.querySelectorAll("svg path, canvas").length}))"""
-    )
-    assert {one["id"].rpartition("-")[0] for one in found} >= {"gantt", "times", "iterations", "tardiness", "links"}
-    assert all(one["marks"] > 0 and one["label"] for one in found)
-    links = page.evaluate("[...document.querySelectorAll('nav a')].map((one) => one.getAttribute('href').slice(1))")
-    assert links
-    assert all(page.evaluate("(id) => document.getElementById(id) !== null", link) for link in links)
 
 
 def zoom_of(page, chart):

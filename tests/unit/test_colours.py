@@ -6,6 +6,7 @@ import itertools
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from echelonflow.scheduling import policies
@@ -16,10 +17,61 @@ def rgb(colour):
     return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
 
 
-def test_policies_of_the_roster_have_colours_of_their_own():
-    found = {name: colours.policy_colour(name) for name in policies.names()}
-    for (one, its), (other, theirs) in itertools.combinations(found.items(), 2):
-        assert sum(abs(a - b) for a, b in zip(rgb(its), rgb(theirs), strict=True)) > 40, (one, other)
+SEEN: dict[str, list[list[float]]] = {
+    "all colours": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "no red (protanopia)": [
+        [0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998],
+    ],
+    "no green (deuteranopia)": [
+        [0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881],
+    ],
+}  # fmt: skip
+"""What is seen of linear red, green and blue: the matrices of Machado, Oliveira and Fernandes (IEEE TVCG 2009), severity 1."""
+XYZ = np.array(
+    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+)
+"""From linear sRGB, white D65."""
+
+
+def cielab(colour, seen):
+    """L*, a* and b* of a colour, as it is seen."""
+    coded = np.array(rgb(colour)) / 255
+    linear = np.where(coded <= 0.04045, coded / 12.92, ((coded + 0.055) / 1.055) ** 2.4)
+    light = XYZ @ np.clip(np.array(seen) @ linear, 0, 1) / XYZ.sum(axis=1)
+    x, y, z = np.where(light > (6 / 29) ** 3, np.cbrt(light), light / (3 * (6 / 29) ** 2) + 4 / 29)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def too_near(found, least):
+    """Pairs of names whose colours are nearer than `least` to each other, and for whom."""
+    return [
+        (one, other, who, round(float(apart), 1))
+        for who, seen in SEEN.items()
+        for (one, its), (other, theirs) in itertools.combinations(found.items(), 2)
+        if (apart := np.linalg.norm(cielab(its, seen) - cielab(theirs, seen))) < least
+    ]
+
+
+def test_colours_are_seen_as_they_should_be():
+    """White, a published value of CIELAB, and a red and a green that are one colour to who sees no green."""
+    assert cielab("#FFFFFF", SEEN["no red (protanopia)"]) == pytest.approx([100, 0, 0], abs=0.01)
+    assert cielab("#FF0000", SEEN["all colours"]) == pytest.approx([53.24, 80.09, 67.20], abs=0.02)
+    confused = {"red": "#A85032", "green": "#657632"}
+    assert [who for _, _, who, _ in too_near(confused, 8)] == ["no green (deuteranopia)"]
+
+
+def test_policies_that_ship_are_told_apart_by_all_eyes():
+    """Those that somebody adds have colours by their names, which may lie near: adding a policy is adding one file."""
+    assert set(colours.OF_POLICIES) <= set(policies.names())
+    assert len(colours.OF_POLICIES) >= 17
+    assert not too_near({name: colours.policy_colour(name) for name in colours.OF_POLICIES}, 10)
+
+
+def test_jobs_are_told_apart_by_all_eyes_and_from_what_is_late():
+    found = colours.job_colours([f"job{i}" for i in range(7)]) | {"late": colours.LATE}
+    assert not too_near(found, 15)
+    flows = {name: colours.flow_colour(colour) for name, colour in found.items() if name != "late"}
+    assert not too_near(flows | {"late": colours.LATE}, 8)
 
 
 def test_a_colour_depends_on_nothing_but_the_name():
