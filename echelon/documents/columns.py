@@ -21,9 +21,11 @@ from results.analysis.arrivals import ArrivalRow, CompletionResult
 from results.analysis.budget import JobBudget
 from results.analysis.cells import COLUMNS as CELL_FIGURES
 from results.analysis.cells import CellEnd, CellKey
+from results.analysis.chance import Effect
 from results.analysis.coflows import CoflowKind, CoflowResult, CoflowRow
 from results.analysis.columns import columns_of
 from results.analysis.control_plane import ControlPlane
+from results.analysis.effects import JobEffects
 from results.analysis.fidelity import Fidelity
 from results.analysis.figures import JobFigures
 from results.analysis.measures import JobMeasures, RunMeasures
@@ -70,6 +72,8 @@ WRITTEN: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "summary.json: run together": (RunMeasures,),
         "summary.json: control": (ControlPlane,),
         "summary.json: budgets": (JobBudget,),
+        "summary.json: effects": (JobEffects,),
+        "summary.json: effects, each": (Effect,),
         "summary.json: parts": (PolicyPart,),
         "summary.json: fidelity": (Fidelity,),
         "summary.json: faults": (FaultShown,),

@@ -3,50 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
 
-from controller import enforcers
+import msgspec
+
+from echelon.running.ensembles import ensemble
 from echelon.running.simulated import explained, rates_to_note
+from echelon.running.stages import Asked, Stages
 from echelonflow.child_process import pool
 from echelonflow.errors import EchelonError, InputError
-from echelonflow.model.counting import ALL, Counted, Counting
-from echelonflow.model.dag import Job
-from echelonflow.model.faults import Fault
 from echelonflow.model.measured import Measured
-from echelonflow.model.network import Network
 from echelonflow.records.budget import Budgets, ExplainedRun, read_budgets, write_budgets
 from echelonflow.records.folder import RunFiles, RunFolder
-from echelonflow.records.rates import RateLog
-from echelonflow.records.run_record import RunRecord
-from echelonflow.scheduling import policies
-from echelonflow.scheduling.policies.lookahead import Adopted
 from results.analysis.blame import ends_by_job_s
+from results.analysis.budget import budgets
 from results.analysis.causes import causes_of, unhindered
 from results.analysis.context import Context, open_folder
 from results.analysis.counted import only
-from results.analysis.evidence import RawRun
+from results.analysis.effects import effects, keeps_limits
+from results.analysis.evidence import Evidence, RawRun
 from results.analysis.figures import job_figures
 from results.analysis.planned import beyond_simulation
 from results.analysis.rows import run_rows
-from simulator.fluid import simulate
-from simulator.realism import EXACT, Enforcer, Realism
-
-Times = dict[str, float]
-"""Mean iteration time of each job, in seconds."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Asked:
-    """What was asked for, as the prediction takes it."""
-
-    jobs: Sequence[Job]
-    network: Network
-    realism: Realism = EXACT
-    faults: Sequence[Fault] = ()
-    counting: Counting = ALL
 
 
 def explain(folder: RunFolder, asked: Asked, processes: int | None = None) -> None:
@@ -100,7 +80,7 @@ def _explained(context: Context, asked: Asked, todo: Sequence[RunFiles], process
 
 
 def explained_run(context: Context, asked: Asked, files: RunFiles) -> ExplainedRun:
-    """One run, simulated once for each stage; why that could not be done is in it."""
+    """One run, simulated once for each stage, and many times where these break limits; why that could not be done is in it."""
     run = RawRun.of(context, files)
     outcome = run.outcome
     found = ExplainedRun(run_index=outcome.run_index, zero_monotonic_s=outcome.zero_monotonic_s)
@@ -110,86 +90,41 @@ def explained_run(context: Context, asked: Asked, files: RunFiles) -> ExplainedR
         counted = asked.counting.counted(starts_s, ends_by_job_s(evidence.read.record, asked.jobs))
         causes = causes_of(run, evidence)
         eased = unhindered(causes, evidence.read.record, outcome)
-        stages = _Stages.of(context, asked, run, counted, evidence.planned)
-        late = causes.without(settings=True, acknowledgements=True, links=True)
-        decisions_s = stages.times(stages.enforced, causes.without(acknowledgements=True, links=True))
-        unhindered_s = decisions_s
-        if eased is not causes:
-            unhindered_s = stages.times(stages.enforced, eased.without(acknowledgements=True, links=True))
-        rates = rates_to_note(asked.jobs)
-        last = stages.simulated(stages.enforced, causes, rates)
-        blamed, links = ((), ()) if rates is None else explained(last, asked.jobs, asked.network, rates, counted)
-        return ExplainedRun(
-            run_index=found.run_index,
-            zero_monotonic_s=found.zero_monotonic_s,
-            ideal_s=stages.times(stages.ideal, causes.ideal),
-            computation_s=stages.times(stages.ideal, late),
-            unhindered_s=unhindered_s,
-            decisions_s=decisions_s,
-            acknowledgements_s=stages.times(stages.enforced, causes.without(links=True)),
-            links_s=stages.mean_s(last),
-            blame=blamed,
-            links=links,
-        )
+        stages = Stages.of(context, asked, run, counted, evidence.planned)
+        alone = once(stages, causes, eased, found)
+        if evidence.swapped or _keeps_limits(alone, evidence, stages, context):
+            return alone
+        return msgspec.structs.replace(alone, ensemble=ensemble(stages, causes, eased, alone))
     except EchelonError as error:
-        return ExplainedRun(run_index=found.run_index, zero_monotonic_s=found.zero_monotonic_s, failure=str(error))
+        return msgspec.structs.replace(found, failure=str(error))
 
 
-def _enforcer(text: str) -> Enforcer:
-    """What a simulation calls the enforcer of a run; one that is not known, from a damaged record, counts as `priority`."""
-    found: dict[str, Enforcer] = {"rate": "rate", enforcers.WEIGHTED: "weighted"}
-    return found.get(enforcers.name_of(text), "priority")
+def once(stages: Stages, causes: Measured, eased: Measured, found: ExplainedRun) -> ExplainedRun:
+    """The run simulated once for each stage; `eased` are the causes without what hindered it."""
+    asked = stages.asked
+    late = causes.without(settings=True, acknowledgements=True, links=True)
+    decisions_s = stages.times(stages.enforced, causes.without(acknowledgements=True, links=True))
+    unhindered_s = decisions_s
+    if eased is not causes:
+        unhindered_s = stages.times(stages.enforced, eased.without(acknowledgements=True, links=True))
+    rates = rates_to_note(asked.jobs)
+    last = stages.simulated(stages.enforced, causes, rates)
+    blamed, links = ((), ()) if rates is None else explained(last, asked.jobs, asked.network, rates, stages.counted)
+    return msgspec.structs.replace(
+        found,
+        ideal_s=stages.times(stages.ideal, causes.ideal),
+        computation_s=stages.times(stages.ideal, late),
+        unhindered_s=unhindered_s,
+        decisions_s=decisions_s,
+        acknowledgements_s=stages.times(stages.enforced, causes.without(links=True)),
+        links_s=stages.mean_s(last),
+        blame=blamed,
+        links=links,
+    )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Stages:
-    """How one run is simulated: as its prediction is, or with the classes and the pacing that the testbed has."""
-
-    asked: Asked
-    policy: str
-    repeat: int
-    """Of the run: what computations draw depends on it."""
-    ideal: Realism
-    enforced: Realism
-    counted: Counted
-    """The iterations of the run that count: the same count in every simulation of it."""
-    plans: Sequence[Adopted] = ()
-    """What was in force in the run, and from when, where somebody looked ahead for the policy: that is repeated, not planned anew."""
-
-    @staticmethod
-    def of(context: Context, asked: Asked, run: RawRun, counted: Counted, plans: Sequence[Adopted] = ()) -> _Stages:
-        realism, calibration = asked.realism, context.calibration
-        attempt = None if calibration is None else calibration.of_run(run.outcome.run_index)
-        if attempt is not None and realism.burst_s == 0:
-            realism = dataclasses.replace(realism, burst_s=attempt.burst_s)
-        classes, folding = enforcers.folded_by(run.outcome.enforcer)
-        enforced = dataclasses.replace(
-            realism,
-            classes=min(realism.classes or classes, classes),
-            folding=folding,
-            enforcer=_enforcer(run.outcome.enforcer),
-            decision_latency_s=0.0,
-            undecided="wait",
-            late_s=0.0,
-        )
-        return _Stages(asked, run.outcome.policy, run.outcome.repeat, realism, enforced, counted, plans)
-
-    def times(self, realism: Realism, measured: Measured) -> Times:
-        """Mean iteration time of every job, with some causes."""
-        return self.mean_s(self.simulated(realism, measured))
-
-    def simulated(self, realism: Realism, measured: Measured, rates: RateLog | None = None) -> RunRecord:
-        """The run again, with some causes."""
-        with contextlib.closing(policies.load(self.policy)) as policy:
-            if policy.promises.plans:
-                policy.memory.follow(self.plans)
-            return simulate(
-                self.asked.jobs, self.asked.network, policy, self.repeat,
-                realism=realism, faults=self.asked.faults, measured=measured, rates=rates,
-            )  # fmt: skip
-
-    def mean_s(self, record: RunRecord) -> Times:
-        """Mean iteration time of every job in a simulation, over the iterations that count in the run."""
-        jobs = self.asked.jobs
-        figures = job_figures(only(run_rows(record, jobs), self.counted), jobs)
-        return {job: each.iteration_s for job, each in figures.items()}
+def _keeps_limits(alone: ExplainedRun, evidence: Evidence, stages: Stages, context: Context) -> bool:
+    """Whether a run keeps all limits of effect by what one simulation of each stage says."""
+    rows = run_rows(evidence.read.record, evidence.jobs, took_s=evidence.took_s)
+    measured = job_figures(only(rows, stages.counted), evidence.jobs)
+    return keeps_limits(effects(budgets(alone, measured)), context.limits)

@@ -16,11 +16,12 @@ from echelon.experiment.schema import Experiment
 from echelon.running import attempts, capacity, place, resuming, simulated, space, worlds
 from echelon.running.accuracy import courses
 from echelon.running.bursts import allowing_for_bursts
-from echelon.running.explaining import Asked, explain
+from echelon.running.explaining import explain
 from echelon.running.manifest import manifest, resumed
 from echelon.running.outages import too_late, with_real_outages
 from echelon.running.resuming import Begun
 from echelon.running.simulated import predict
+from echelon.running.stages import Asked
 from echelon.running.yardsticks import yardsticks_of
 from echelonflow.errors import (
     EXIT_FAILED,

@@ -67,6 +67,11 @@ class Measured:
         return Measured(took_s=self.took_s)
 
     @property
+    def on_time(self) -> Measured:
+        """The same run, had no computation been late."""
+        return dataclasses.replace(self, late_s={}, release_s={})
+
+    @property
     def obeys_at_once(self) -> bool:
         """Whether decided rates are simply in force: nothing is late but computations, and data has links for itself."""
         return self.settings is None and self.carried_Bps is None and self.acknowledgement_share == 0

@@ -13,6 +13,41 @@ from echelonflow.codec import Document
 from echelonflow.records.blame import Blame
 from echelonflow.records.link_load import LinkLoad
 
+Members = dict[str, tuple[float, ...]]
+"""Mean iteration times of each job, in all simulations of a stage: those in the same place were disturbed alike."""
+
+
+class Ensemble(msgspec.Struct, frozen=True, kw_only=True):
+    """One run simulated many times in each stage, disturbed by next to nothing, to tell causes apart from chance.
+
+    All stages have acknowledgements, the classes of the testbed, and settings as they came. Each has the causes of those before it, and one
+    more. One that has no cause of its own is the stage before.
+    """
+
+    on_time_s: Members
+    """No computation is late, settings come as usual in the spells in which others had the machine, links carry what they declare."""
+    computation_s: Members
+    """With late computations."""
+    decisions_s: Members
+    """And with settings that came when they came."""
+    links_s: Members
+    """And with what links carried: all causes."""
+
+    @property
+    def stages_s(self) -> tuple[Members, ...]:
+        """The times of each stage, in this order."""
+        return self.on_time_s, self.computation_s, self.decisions_s, self.links_s
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every stage has the same jobs, and each of them equally many times, two at least."""
+        lengths = {len(times_s) for stage in self.stages_s for times_s in stage.values()}
+        return (
+            len(lengths) == 1
+            and min(lengths) > 1
+            and all(stage.keys() == self.links_s.keys() for stage in self.stages_s)
+        )
+
 
 class ExplainedRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run; the times are by job. Where the simulation failed, `failure` says why, and there are none."""
@@ -36,12 +71,18 @@ class ExplainedRun(msgspec.Struct, frozen=True, kw_only=True):
     """What the mean iteration of each job was spent on, in the simulation with all causes; empty from before that was asked."""
     links: tuple[LinkLoad, ...] = ()
     """How busy links were in that simulation."""
+    ensemble: Ensemble | None = None
+    """Many simulations of each stage, where single ones break limits of effect; None where they break none, and from before there were any."""
     failure: str | None = None
 
     @property
     def times_s(self) -> list[float]:
         """All times of all stages."""
-        return [time_s for times in self.stages_s for time_s in times.values()]
+        members = () if self.ensemble is None else self.ensemble.stages_s
+        return [
+            *(time_s for times in self.stages_s for time_s in times.values()),
+            *(time_s for stage in members for times_s in stage.values() for time_s in times_s),
+        ]
 
     @property
     def stages_s(self) -> tuple[dict[str, float], ...]:

@@ -24,14 +24,15 @@ from results.analysis.asked import (
     words_of,
 )
 from results.analysis.blamed import in_order, with_unexplained
-from results.analysis.budget import JobBudget, budgets
+from results.analysis.budget import budgets
 from results.analysis.context import Context
 from results.analysis.control_plane import control_plane
 from results.analysis.counted import counted_of, marked, only, span_s, why_none_counts
-from results.analysis.effects import judge_effects, not_told_s
+from results.analysis.effects import JobEffects, effects, judge_effects, judge_together, not_told_s
 from results.analysis.evidence import Evidence, RawRun
 from results.analysis.fidelity import Fidelity, measure
 from results.analysis.figures import JobFigures, job_figures
+from results.analysis.limits import Limits
 from results.analysis.link_load import loads_by_records
 from results.analysis.measures import JobMeasures, RunMeasures, job_measures, run_measures
 from results.analysis.packets import Throughput, throughput
@@ -126,11 +127,12 @@ def emulated_runs(context: Context) -> list[AnalysedRun]:
     """All runs of an emulated experiment that left something, in the order in which they were made.
 
     Captures are read one run at a time, so that those of one run are in memory at most. A run that broke off is read
-    as far as it goes. What cannot be read is named in the verdict of its run; the others lose nothing by it.
+    as far as it goes. What cannot be read is named in the verdict of its run; the others lose nothing by it. Runs of one
+    policy are also judged together.
     """
     found = [RawRun.of(context, files) for files in context.files.runs()]
     found.sort(key=lambda run: (run.outcome.run_index, run.files.root.name))
-    return [_analysed(run) for run in found]
+    return _with_joint_verdict([_analysed(run) for run in found], context.limits)
 
 
 def _analysed(run: RawRun) -> AnalysedRun:
@@ -170,6 +172,7 @@ def _judged(run: RawRun, plan: Plan, evidence: Evidence) -> AnalysedRun:
     hosts = {host for job in jobs for host in job.placement}
     explained = _explanation(run)
     budget = {} if phases else budgets(explained, figures)
+    moved = effects(budget, None if explained is None else explained.ensemble)
     reasons = (
         # On a network that was not the one declared a run cannot be valid.
         *judge_calibration(
@@ -188,7 +191,7 @@ def _judged(run: RawRun, plan: Plan, evidence: Evidence) -> AnalysedRun:
         *(
             []
             if phases or beyond_simulation(outcome.faults)
-            else _judge_times(run, figures, budget, explained, fidelity)
+            else _judge_times(run, figures, moved, explained, fidelity)
         ),
     )
     result = RunResult(
@@ -196,6 +199,7 @@ def _judged(run: RawRun, plan: Plan, evidence: Evidence) -> AnalysedRun:
         faults_done(outcome.faults), budget, measures, together,
         control_plane(record, (run.files, *run.files.restarts())),
         () if phases or explained is None else with_unexplained(explained.blame, figures),
+        moved,
     )  # fmt: skip
     part, arrived = window(rows.iterations, jobs), None
     if part is not None and clock is not None:
@@ -244,7 +248,7 @@ def _explanation(run: RawRun) -> ExplainedRun | None:
 def _judge_times(
     run: RawRun,
     figures: Mapping[str, JobFigures],
-    budget: Mapping[str, JobBudget],
+    moved: Mapping[str, JobEffects],
     explained: ExplainedRun | None,
     fidelity: Fidelity,
 ) -> list[str]:
@@ -256,9 +260,25 @@ def _judge_times(
         return []
     if explained.failure is not None:
         return [f"the run could not be explained: {explained.failure}"]
-    missing = sorted(figures.keys() - budget.keys())
+    missing = sorted(figures.keys() - moved.keys())
     untold = [f"the time of {named(missing)} could not be explained; see budget.json"] if missing else []
-    return untold + judge_effects(budget, fidelity, context.limits)
+    return untold + judge_effects(moved, fidelity, context.limits)
+
+
+def _with_joint_verdict(runs: Sequence[AnalysedRun], limits: Limits) -> list[AnalysedRun]:
+    """The same runs, and why those of a policy do not count together, for each that would count by itself."""
+    reasons = {
+        policy: judge_together(
+            [run.result.effects for run in runs if run.result.policy == policy and run.result.valid], limits
+        )
+        for policy in {run.result.policy for run in runs}
+    }
+    return [
+        dataclasses.replace(run, result=dataclasses.replace(run.result, reasons=tuple(reasons[run.result.policy])))
+        if run.result.valid and reasons[run.result.policy]
+        else run
+        for run in runs
+    ]
 
 
 def _with_policies(rows: Sequence[IterationRow], first: str, swapped: Sequence[Swap]) -> list[IterationRow]:

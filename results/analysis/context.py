@@ -241,7 +241,10 @@ def _explained(files: RunFolder, asked: Asked, wrong: list[str]) -> Mapping[str,
     strange = [
         label
         for label, run in budgets.runs.items()
-        if not all(0 <= s < MOST_S for s in run.times_s) or strange_blame(run.blame, asked) or strange_loads(run.links)
+        if not all(0 <= s < MOST_S for s in run.times_s)
+        or (run.ensemble is not None and not run.ensemble.is_whole)
+        or strange_blame(run.blame, asked)
+        or strange_loads(run.links)
     ]
     if strange:
         wrong.append(f"cannot be read: {files.budget}: tells of times that cannot be in {named(strange)}")

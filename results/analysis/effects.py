@@ -2,24 +2,221 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
+from echelonflow.records.budget import Ensemble
 from results.analysis.budget import JobBudget
+from results.analysis.chance import Effect, difference, mean, one_more
 from results.analysis.fidelity import Fidelity
 from results.analysis.figures import JobFigures
 from results.analysis.limits import Limits
 
 TOLD_APART = 0.005
 """Share of an iteration that is not told from none: valid runs differ by so much that nothing explains, in the median."""
+_TOLD_S, _TOLD_SHARE = 5e-5, 5e-4
+"""What is less is written as nothing."""
 
 
-def judge_effects(budgets: Mapping[str, JobBudget], fidelity: Fidelity, limits: Limits) -> list[str]:
-    """Why the times of a run are not those of the network, jobs and policy that were asked for; empty if they are."""
+@dataclass(frozen=True, slots=True)
+class JobEffects:
+    """What one job of a run was moved by, and what nothing explains, each with how far chance alone may reach."""
+
+    KEYS: ClassVar[tuple[str, ...]] = (
+        "simulations",
+        "scatter",
+        "iteration_s",
+        "explained_s",
+        "exposed_s",
+        "computation",
+        "hindered",
+        "links",
+        "unexplained",
+    )
+
+    iteration_s: float
+    """Iteration time as measured. Computed."""
+    exposed_s: float
+    """Exposed communication as measured. Computed."""
+    computation: Effect
+    """What late computations added to the iteration, in seconds. From budget.json."""
+    hindered: Effect
+    """What came of settings in spells in which the host or other programs had the processors. From budget.json."""
+    links: Effect
+    """What was added by links that carried other than they declare. From budget.json."""
+    unexplained: Effect
+    """What none of all causes explains. Computed."""
+    simulations: int = 1
+    """So many of each stage say that. From budget.json."""
+    scatter: float = 0.0
+    """How far iterations scatter by chance in the simulations with all causes: twice their deviation over their mean. From budget.json."""
+
+    @property
+    def explained_s(self) -> float:
+        """Iteration time by the simulations with all causes: their mean. From budget.json."""
+        return self.iteration_s - self.unexplained.value
+
+    @property
+    def hangs_on_chance(self) -> bool:
+        """Whether its iterations scatter by more than is told from nothing."""
+        return self.scatter > TOLD_APART
+
+    @property
+    def moved(self) -> tuple[Effect, ...]:
+        """What the machine did: late computations, hindered settings, link rates."""
+        return self.computation, self.hindered, self.links
+
+    def least_exposed_s(self, limit: float) -> float:
+        """What a share of exposed communication is taken of: at least so much that `limit` of it can be told from nothing."""
+        return least_exposed(self.exposed_s - self.unexplained.value, self.explained_s, limit)
+
+
+def effects(budgets: Mapping[str, JobBudget], ensemble: Ensemble | None = None) -> dict[str, JobEffects]:
+    """What moved each job of a run: by its `ensemble` where there is one, else by one simulation of each stage."""
+    return {
+        job: _by_one(budget) if ensemble is None or job not in ensemble.links_s else _by_many(job, budget, ensemble)
+        for job, budget in budgets.items()
+    }
+
+
+def _by_one(budget: JobBudget) -> JobEffects:
+    return JobEffects(
+        budget.iteration_s,
+        budget.exposed_s,
+        Effect(budget.computation_s),
+        Effect(budget.hindered_s),
+        Effect(budget.links_s),
+        Effect(budget.unexplained_s),
+    )
+
+
+def _by_many(job: str, budget: JobBudget, ensemble: Ensemble) -> JobEffects:
+    on_time_s, computation_s, decisions_s, links_s = (stage[job] for stage in ensemble.stages_s)
+    return JobEffects(
+        budget.iteration_s,
+        budget.exposed_s,
+        difference(computation_s, on_time_s),
+        difference(decisions_s, computation_s),
+        difference(links_s, decisions_s),
+        one_more(budget.iteration_s, links_s),
+        len(links_s),
+        2 * statistics.stdev(links_s) / statistics.fmean(links_s) if any(links_s) else 0.0,
+    )
+
+
+def keeps_limits(found: Mapping[str, JobEffects], limits: Limits) -> bool:
+    """Whether the times of a run are those of the network, jobs and policy that were asked for."""
+    return not any(
+        _is_moved(job, limits) or _is_unexplained(job, limits) or job.scatter > limits.max_scatter_iteration
+        for job in found.values()
+    )
+
+
+def judge_effects(found: Mapping[str, JobEffects], fidelity: Fidelity, limits: Limits) -> list[str]:
+    """In words, why they are not; empty if they are."""
     reasons = []
-    for job, budget in budgets.items():
-        reasons += _moved(job, budget, fidelity, limits)
-        reasons += _unexplained(job, budget, fidelity, limits)
+    for name, job in found.items():
+        if job.scatter > limits.max_scatter_iteration:
+            reasons.append(_scattered(name, job, limits))
+            continue
+        if _is_moved(job, limits):
+            reasons.append(_moved(name, job, fidelity, limits))
+        if _is_unexplained(job, limits):
+            reasons.append(_unexplained(name, job, fidelity, limits))
     return reasons
+
+
+def judge_together(runs: Sequence[Mapping[str, JobEffects]], limits: Limits) -> list[str]:
+    """Why runs of one policy do not count, of which each by itself would: in words, empty if they do.
+
+    In a single run much may be chance. In the mean over runs it is less, by the root of their number, and what every run
+    has stays. Jobs that single simulations judged in all runs need no more: the mean keeps the limits that each keeps.
+    """
+    reasons = []
+    for name in dict.fromkeys(job for run in runs for job in run):
+        jobs = [run[name] for run in runs if name in run]
+        if all(job.simulations == 1 for job in jobs):
+            continue
+        unexplained = _Shares.of(
+            [[job.unexplained] for job in jobs], jobs, limits.max_unexplained_iteration, limits.max_unexplained_exposed
+        )
+        if unexplained.too_much:
+            iteration, exposed = unexplained.told
+            reasons.append(
+                f"{len(jobs)} runs together: iterations of job {name} took {iteration} off the time that the measured causes "
+                f"explain (limit {limits.max_unexplained_iteration:.0%}), and exposed communication is {exposed} off (limit "
+                f"{limits.max_unexplained_exposed:.0%}). In one run that may be chance, in their mean it is not: the network or "
+                "the hosts were not what was declared and measured"
+            )
+        moved = _Shares.of([job.moved for job in jobs], jobs, limits.max_moved_iteration, limits.max_moved_exposed)
+        if moved.too_much:
+            causes = ", ".join(
+                f"{what} {_told(cause)}"
+                for what, cause in zip(
+                    ("late computations", "late decisions", "link rates"), moved.iteration, strict=True
+                )
+            )
+            reasons.append(
+                f"{len(jobs)} runs together: the machine moved iterations of job {name} by {_sum(moved.iteration):.1%} more than "
+                f"chance does (limit {limits.max_moved_iteration:.0%}) and exposed communication by {_sum(moved.exposed):.1%} "
+                f"(limit {limits.max_moved_exposed:.0%}): {causes}; end other work, wait for a quieter spell, or stretch time "
+                "(scaling)"
+            )
+    return reasons
+
+
+@dataclass(frozen=True, slots=True)
+class _Shares:
+    """Effects as shares of iteration time and of exposed communication, in the mean over runs, and whether they are too much."""
+
+    iteration: Sequence[Effect]
+    exposed: Sequence[Effect]
+    limits: tuple[float, float]
+
+    @staticmethod
+    def of(
+        parts: Sequence[Sequence[Effect]], jobs: Sequence[JobEffects], iteration_limit: float, exposed_limit: float
+    ) -> _Shares:
+        """Of the same `parts` of a job in each run."""
+        wholes = [(job.explained_s, job.least_exposed_s(exposed_limit)) for job in jobs]
+        iteration, exposed = (
+            [
+                mean([part.over(whole[i]) for part, whole in zip(each, wholes, strict=True)])
+                for each in zip(*parts, strict=True)
+            ]
+            for i in (0, 1)
+        )
+        return _Shares(iteration, exposed, (iteration_limit, exposed_limit))
+
+    @property
+    def too_much(self) -> bool:
+        return _sum(self.iteration) > self.limits[0] or _sum(self.exposed) > self.limits[1]
+
+    @property
+    def told(self) -> tuple[str, str]:
+        """The first effect, in words."""
+        return _told(self.iteration[0]), _told(self.exposed[0])
+
+
+def _sum(parts: Sequence[Effect]) -> float:
+    """What is more than chance of several effects: none makes up for another."""
+    return sum(abs(part.beyond) for part in parts)
+
+
+def _told(share: Effect) -> str:
+    return f"{share.value:+.1%}" + (f" ±{share.chance:.1%}" if share.chance >= _TOLD_SHARE else "")
+
+
+def _is_moved(job: JobEffects, limits: Limits) -> bool:
+    return _Shares.of([job.moved], [job], limits.max_moved_iteration, limits.max_moved_exposed).too_much
+
+
+def _is_unexplained(job: JobEffects, limits: Limits) -> bool:
+    return _Shares.of(
+        [[job.unexplained]], [job], limits.max_unexplained_iteration, limits.max_unexplained_exposed
+    ).too_much
 
 
 def not_told_s(figures: Mapping[str, JobFigures]) -> float:
@@ -28,61 +225,53 @@ def not_told_s(figures: Mapping[str, JobFigures]) -> float:
     return min(iterations_s, default=0.0) * TOLD_APART
 
 
-def moved_s(budget: JobBudget) -> float:
-    """By how much the machine moved the job's iterations: no cause makes up for another."""
-    return abs(budget.computation_s) + abs(budget.hindered_s) + abs(budget.links_s)
-
-
-def least_exposed_s(budget: JobBudget, limit: float) -> float:
-    """What a share of exposed communication is taken of: at least so much that `limit` of it can be told from nothing."""
-    return least_exposed(budget.exposed_s - budget.unexplained_s, budget.explained_s, limit)
-
-
 def least_exposed(exposed_s: float, iteration_s: float, limit: float) -> float:
-    """The same of any time and its exposed communication."""
+    """Exposed communication of an iteration, or as much as it takes for `limit` of it to be told from nothing."""
     return max(exposed_s, iteration_s * TOLD_APART / limit) if limit > 0 else exposed_s
 
 
-def _shares(part_s: float, budget: JobBudget, exposed_limit: float) -> tuple[float, float]:
-    """A part as a share of iteration time and of exposed communication."""
-    exposed_s = least_exposed_s(budget, exposed_limit)
+def _scattered(name: str, job: JobEffects, limits: Limits) -> str:
     return (
-        part_s / budget.explained_s if budget.explained_s > 0 else 0.0,
-        part_s / exposed_s if exposed_s > 0 else 0.0,
+        f"iterations of job {name} scatter by ±{job.scatter:.1%} (limit {limits.max_scatter_iteration:.0%}) in {job.simulations} simulations "
+        "that differ by next to nothing: what a run of it takes is chance, and nothing can be told of its machine. Give it "
+        "more iterations, or a policy or a network under which less hangs on who comes first (ARCHITECTURE.md, Comparisons)"
     )
 
 
-def _moved(job: str, budget: JobBudget, fidelity: Fidelity, limits: Limits) -> list[str]:
-    iteration, exposed = _shares(moved_s(budget), budget, limits.max_moved_exposed)
-    if iteration <= limits.max_moved_iteration and exposed <= limits.max_moved_exposed:
-        return []
+def _moved(name: str, job: JobEffects, fidelity: Fidelity, limits: Limits) -> str:
+    shares = _Shares.of([job.moved], [job], limits.max_moved_iteration, limits.max_moved_exposed)
     causes = {
-        f"late computations {budget.computation_s * 1e3:+.1f} ms ({_late(fidelity)})": budget.computation_s,
-        f"decisions that came late while others had the processors {budget.hindered_s * 1e3:+.1f} ms ({_taken(fidelity)})": (
-            budget.hindered_s
-        ),
-        f"link rates {budget.links_s * 1e3:+.1f} ms ({_link(fidelity)})": budget.links_s,
+        "late computations {} (" + _late(fidelity) + ")": job.computation,
+        "decisions that came late while others had the processors {} (" + _taken(fidelity) + ")": job.hindered,
+        "link rates {} (" + _link(fidelity) + ")": job.links,
     }
-    told = [words for words, part_s in sorted(causes.items(), key=lambda cause: -abs(cause[1])) if part_s]
-    words = (
-        f"the machine moved iterations of job {job} by {iteration:.1%} (limit {limits.max_moved_iteration:.0%}) and "
-        f"exposed communication by {exposed:.1%} (limit {limits.max_moved_exposed:.0%}): {'; '.join(told)}; "
+    told = [
+        words.replace("{}", _told_ms(cause), 1)
+        for words, cause in sorted(causes.items(), key=lambda cause: -abs(cause[1].beyond))
+        if cause.value
+    ]
+    chance = f" more than chance does, by {job.simulations} simulations" if job.hangs_on_chance else ""
+    return (
+        f"the machine moved iterations of job {name} by {_sum(shares.iteration):.1%}{chance} (limit {limits.max_moved_iteration:.0%}) and "
+        f"exposed communication by {_sum(shares.exposed):.1%} (limit {limits.max_moved_exposed:.0%}): {'; '.join(told)}; "
         "end other work, wait for a quieter spell, or stretch time (scaling)"
     )
-    return [words]
 
 
-def _unexplained(job: str, budget: JobBudget, fidelity: Fidelity, limits: Limits) -> list[str]:
-    iteration, exposed = _shares(budget.unexplained_s, budget, limits.max_unexplained_exposed)
-    if abs(iteration) <= limits.max_unexplained_iteration and abs(exposed) <= limits.max_unexplained_exposed:
-        return []
-    words = (
-        f"iterations of job {job} took {budget.iteration_s:.3f} s, {iteration:+.1%} off the {budget.explained_s:.3f} s "
-        f"that the measured causes explain (limit {limits.max_unexplained_iteration:.0%}), and exposed communication is "
-        f"{exposed:+.1%} off (limit {limits.max_unexplained_exposed:.0%}): the network or the hosts were not what was "
+def _told_ms(time: Effect) -> str:
+    return f"{time.value * 1e3:+.1f} ms" + (f" ±{time.chance * 1e3:.1f} ms" if time.chance >= _TOLD_S else "")
+
+
+def _unexplained(name: str, job: JobEffects, fidelity: Fidelity, limits: Limits) -> str:
+    shares = _Shares.of([[job.unexplained]], [job], limits.max_unexplained_iteration, limits.max_unexplained_exposed)
+    iteration, exposed = shares.told
+    chance = f"; ± is what chance does, by {job.simulations} simulations" if job.hangs_on_chance else ""
+    return (
+        f"iterations of job {name} took {job.iteration_s:.3f} s, {iteration} off the {job.explained_s:.3f} s "
+        f"that the measured causes explain (limit {limits.max_unexplained_iteration:.0%}{chance}), and exposed communication is "
+        f"{exposed} off (limit {limits.max_unexplained_exposed:.0%}): the network or the hosts were not what was "
         f"declared and measured ({_suspects(fidelity)}), or the job stands on an edge (ARCHITECTURE.md, Comparisons)"
     )
-    return [words]
 
 
 def _late(fidelity: Fidelity) -> str:

@@ -14,7 +14,7 @@ from echelonflow.errors import InputError
 class Limits:
     """What a valid run keeps; an experiment may change each (`emulation.limits`). Shares are 0 .. 1.
 
-    A run is judged by effect: by how much its machine moved its times. Limits of load, lateness, calibration and prediction
+    A run is judged by effect: by how much its machine moved its times, beyond what chance does. Limits of load, lateness, calibration and prediction
     hold where no effect is known: in runs from before budgets, and where planned faults are beyond simulation.
     """
 
@@ -26,6 +26,9 @@ class Limits:
     """Iteration time off the simulation with all measured causes, either way."""
     max_unexplained_exposed: float = 0.03
     """The same of exposed communication."""
+    max_scatter_iteration: float = 0.1
+    """By how much iterations may scatter by chance: twice their deviation over their mean, in simulations that differ by next to nothing.
+    Four jobs that share uplinks under strict orders scatter by 2 to 6 %. Beyond this, one run says nothing of its machine."""
     max_link_error: float = 0.03
     """Calibrated payload rate off its declaration: beyond this every transfer time is wrong by as much, which is
     the accuracy that results are to have. Links that are off are measured again, whatever their effect."""

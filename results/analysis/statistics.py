@@ -39,9 +39,14 @@ def estimate(values: Sequence[float]) -> Estimate | None:
 
 def half_width(spread: float, n: int) -> float:
     """How far Student's t interval of the mean of `n` values (2 at least) reaches either way; `spread` is their deviation."""
+    return reach(n - 1) * spread / math.sqrt(n)
+
+
+def reach(freedom: float) -> float:
+    """How many standard errors the 95 % interval of Student's t reaches either way, of so many degrees of freedom."""
     from scipy.special import stdtrit  # where it is needed: loading it takes a quarter of a second, scipy.stats a whole
 
-    return float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * spread / math.sqrt(n)
+    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from echelonflow.codec import convert, read_json
 from echelonflow.files import write_whole
@@ -19,6 +20,7 @@ from results.analysis.budget import JobBudget, mean
 from results.analysis.coflows import CoflowResult
 from results.analysis.columns import to_json
 from results.analysis.control_plane import ControlPlane
+from results.analysis.effects import JobEffects
 from results.analysis.fidelity import Fidelity
 from results.analysis.figures import JobFigures
 from results.analysis.measures import JobMeasures, RunMeasures
@@ -58,6 +60,7 @@ class RunResult:
         "measures",
         "together",
         "control",
+        "effects",
     )
 
     label: str
@@ -88,6 +91,8 @@ class RunResult:
     """What the controller had to do; null for a simulated run. Computed."""
     blame: Sequence[Blame] = ()
     """What the mean iteration of each job was spent on; empty where that is not known."""
+    effects: Mapping[str, JobEffects] = field(default_factory=dict)
+    """What it was judged by, by name of each job; empty where that is not known. Computed."""
 
     @property
     def valid(self) -> bool:
@@ -102,7 +107,7 @@ class PolicyResult:
     KEYS: ClassVar[tuple[str, ...]] = (
         "policy", "job", "asked", "runs", "valid_runs", "iteration_s", "exposed_s", "tardiness_s", "predicted",
         "iteration_difference", "exposed_difference", "speedup", "budget", "in_job_s", "in_job_share",
-        "iteration_p95_s", "completion_s", "slowdown", "gpu_share", "blame",
+        "iteration_p95_s", "completion_s", "slowdown", "gpu_share", "blame", "simulations", "scatter",
     )  # fmt: skip
 
     policy: str
@@ -142,6 +147,10 @@ class PolicyResult:
     blame: tuple[Blame, ...] = ()
     """What its mean iteration was spent on: the mean over the valid runs, or over all where none is valid; empty where not
     known. Computed."""
+    simulations: int | None = None
+    """So many simulations of each stage tell effects apart from chance, in runs where one would not; null where there are none. Computed."""
+    scatter: float | None = None
+    """How far iterations scatter by chance in these: twice their deviation over their mean; the mean over these runs. Computed."""
 
     @property
     def iteration_difference(self) -> float | None:
@@ -254,9 +263,21 @@ def policy_results(
                     slowdown=estimate([m.slowdown for m in measures if m.slowdown is not None]),
                     gpu_share=estimate([m.gpu_share for m in measures if m.gpu_share is not None]),
                     blame=mean_blame([run.blame for run in valid or of_policy], job.name),
+                    **_chance([run.effects[job.name] for run in valid or of_policy if job.name in run.effects]),
                 )
             )
     return found
+
+
+def _chance(effects: Sequence[JobEffects]) -> dict[str, Any]:
+    """How many simulations told effects from chance, and how far iterations scatter in them."""
+    several = [found for found in effects if found.simulations > 1]
+    if not several:
+        return {}
+    return {
+        "simulations": max(found.simulations for found in several),
+        "scatter": statistics.fmean(found.scatter for found in several),
+    }
 
 
 def _over(first_s: float | None, own: Estimate | None) -> float | None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from results.analysis.budget import JobBudget
+from results.analysis.effects import TOLD_APART
 from results.analysis.summary import PolicyResult
 from results.report.printed_column import SECONDS, PrintedColumn, TimeUnit, format_share, plain, printed, timed
+
+_SCATTER = "scatter"
+"""The column that is there only where something hangs on chance."""
 
 
 def _part(head: str, field: str, meaning: str) -> PrintedColumn[PolicyResult]:
@@ -39,6 +43,10 @@ BUDGET_COLUMNS: tuple[PrintedColumn[PolicyResult], ...] = (
     plain(
         "off", "%", "`unexplained` as a share of what is explained.", lambda r: format_share(unexplained_share(r.budget))
     ),
+    plain(
+        _SCATTER, "%", "How far iterations scatter by chance, either way, in the simulations that tell causes from it; empty where one simulation does.",
+        lambda r: "" if r.scatter is None else f"±{r.scatter:.1%}",
+    ),
 )  # fmt: skip
 """The table of budgets."""
 
@@ -47,5 +55,23 @@ def budget_lines(results: Sequence[PolicyResult], unit: TimeUnit = SECONDS) -> l
     """The table with its heading; nothing where no run was explained."""
     if not any(result.budget for result in results):
         return []
-    table = printed(BUDGET_COLUMNS, results, "ll", unit)
+    columns = [column for column in BUDGET_COLUMNS if column.head != _SCATTER or chance_lines(results)]
+    table = printed(columns, results, "ll", unit)
     return ["where the time went:", table, f"{unit.words} of an iteration, means over runs"]
+
+
+def chance_lines(results: Sequence[PolicyResult]) -> list[str]:
+    """Which jobs hang on chance under which policies, and by how many simulations they were judged; nothing where none does."""
+    lines = []
+    for policy in dict.fromkeys(result.policy for result in results):
+        hang = [r for r in results if r.policy == policy and r.scatter is not None and r.scatter > TOLD_APART]
+        if hang:
+            jobs = ", ".join(result.job for result in hang)
+            most = max(result.scatter for result in hang if result.scatter is not None)
+            number = max(result.simulations for result in hang if result.simulations is not None)
+            many, up_to = len(hang) > 1, "up to " if len(hang) > 1 else ""
+            lines.append(
+                f"{policy}: {'jobs' if many else 'job'} {jobs} {'hang' if many else 'hangs'} on chance: iterations scatter by {up_to}±{most:.1%}; "
+                f"judged by {number} simulations of each cause"
+            )
+    return lines

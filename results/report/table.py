@@ -11,7 +11,7 @@ from results.analysis.coflows import FIGURES, CoflowResult
 from results.analysis.figures import JobFigures
 from results.analysis.summary import PolicyPart, PolicyResult, Summary
 from results.report.blame import blame_lines
-from results.report.budget import budget_lines
+from results.report.budget import budget_lines, chance_lines
 from results.report.comparison import comparison_lines
 from results.report.in_job import in_job_lines
 from results.report.printed_column import (
@@ -220,4 +220,5 @@ def summary_table(summary: Summary, *, blame: bool = False) -> str:
         lines += ["verdict: INVALID", *(f"  - {printable(reason)}" for reason in summary.reasons)]
     else:
         lines.append(f"verdict: {'simulated' if simulated else 'valid'}")
+    lines += [f"  {printable(line)}" for line in chance_lines(summary.results)]
     return "\n".join([title, *lines])
