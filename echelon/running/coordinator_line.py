@@ -86,7 +86,9 @@ def _fail_on(message: Message | None, check: Callable[[], None]) -> None:
         raise RunError(f"the coordinator refused: {message.reason}")
     if isinstance(message, Event) and message.what == "lost":
         _look_for_the_dead(check)
-        raise RunError(f"the controller lost {message.detail}; see logs/agent-{message.detail}.log")
+        raise RunError(
+            f"the controller lost {message.detail}; see logs/agent-{message.detail}.log, or raw/*/live/ for what programs printed"
+        )
     if isinstance(message, Event) and message.what == "fault":
         raise RunError(f"coordinator: {message.detail}; see logs/controller.log")
 

@@ -44,9 +44,10 @@ def learn(parts: Standing) -> None:
     try:
         while True:
             codes = {host: process.poll() for host, process in processes.items()}
-            failed = next((host for host, code in codes.items() if code), None)
-            if failed is not None:
-                raise RunError(_ended(found[failed][0], processes[failed], found[failed][1]))
+            failed = {host: code for host, code in codes.items() if code}
+            if failed:
+                host = min(failed, key=lambda host: failed[host])  # one that was killed is the cause
+                raise RunError(ended(*found[host], failed[host], folder.root))
             if None not in codes.values():
                 return
             parts.check()
@@ -114,10 +115,10 @@ def _part(parts: Standing, program: LiveProgram, rank: int, store: str) -> LiveP
     )
 
 
-def _ended(part: LivePart, process: subprocess.Popen[bytes], output: Path) -> str:
-    return (
-        f"rank {part.rank} of {part.job!r} ended early (exit {process.returncode}); see {output}: {_last_line(output)}"
-    )
+def ended(part: LivePart, output: Path, code: int, root: Path) -> str:
+    """That a program's process has ended too early with an exit code, and what it said last; files are named as of the folder `root`."""
+    shown = output.relative_to(root) if output.is_relative_to(root) else output
+    return f"rank {part.rank} of {part.job!r} on {part.host} died (exit {code}); see {shown}: {_last_line(output)}"
 
 
 def _last_line(path: Path) -> str:

@@ -23,6 +23,7 @@ from echelon.running import gloo, place, worlds
 from echelonflow.errors import InputError, RunError
 from echelonflow.files import write_whole
 from echelonflow.records.assignment import Assignment, LiveProgram
+from echelonflow.records.certainty import write_certainty
 from echelonflow.records.experiment_file import experiment_text
 from echelonflow.records.folder import LESSON, RunFolder
 from echelonflow.records.progress import Done, Interrupted, Report
@@ -95,6 +96,7 @@ def learn(path: Path, override: Mapping[str, Any], root: Path, report: Report) -
         # One at least: what a program loads and allocates at first use is in its first iteration.
         warm_up[each.name] = max(found.first_alike, 1)
         iterations[each.name] = found.iterations - warm_up[each.name]
+        write_certainty(folder.certainty(each.name), found)
         words.append(f"learned {each.name}: {found}")
         if each.profiled is None:
             words.append(f"{each.name}: {MEASURED_WORDS}")

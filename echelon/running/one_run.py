@@ -22,6 +22,7 @@ from echelonflow.records.agent_log import last_iteration
 from echelonflow.records.assignment import AssignedRun
 from echelonflow.records.folder import RunFiles
 from echelonflow.records.live_part import READY_LIMIT_S as LIVE_READY_LIMIT_S
+from echelonflow.records.live_part import LivePart
 from echelonflow.records.outcome import INTERRUPTED, Classes, ClockReading, RunOutcome, write_outcome
 from echelonflow.records.plan import write_plan
 from echelonflow.records.tokens_file import with_token
@@ -117,6 +118,8 @@ class OneRun:
         self.on_iteration = on_iteration
         self.on_links = on_links
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
+        self.programs: dict[str, tuple[LivePart, Path]] = {}
+        """Training programs by their hosts, and what each prints: their processes are among the agents."""
         self.capture: PacketCapture | None = None
         self.struck: StruckRun | None = None
         """What planned faults do to the run; None before its zero."""
@@ -217,7 +220,7 @@ class OneRun:
             self.parts.line.send(End())
             self.parts.line.wait_for("ended", 10.0, self.parts.check)
         if failed:
-            raise RunError(_died(failed))
+            raise RunError(self._died(failed))
 
     def _under_faults(self, zero_s: float, limit_s: float, watch: Callable[[], None]) -> None:
         """Carry planned faults out until all agents have ended: no coordinator may be there to say so."""
@@ -260,7 +263,7 @@ class OneRun:
             self.parts.check()
             dead = self._dead_agents()
         if dead:
-            raise RunError(_died(dead))
+            raise RunError(self._died(dead))
         if self.capture is not None:
             self.capture.check()
 
@@ -270,9 +273,17 @@ class OneRun:
         living = {host: agent for host, agent in self.agents.items() if host not in planned}
         return {host: code for host, agent in living.items() if (code := agent.poll()) not in (None, 0)}
 
+    def _died(self, dead: dict[str, int]) -> str:
+        """Whose end it was: that of the agent, or the program, which was killed if one was."""
+        host = min(dead, key=lambda host: dead[host])
+        if host in self.programs:
+            return live_programs.ended(*self.programs[host], dead[host], self.parts.folder.root)
+        return f"the agent on {host} died (exit {dead[host]}); see logs/agent-{host}.log"
+
     def _start_agents(self, hosts: list[str]) -> None:
         folder = self.parts.folder
-        started = live_programs.start(self.parts, live_programs.run_parts(self.parts, self.files))
+        self.programs = live_programs.run_parts(self.parts, self.files)
+        started = live_programs.start(self.parts, self.programs)
         self.agents |= started
         for host in hosts:
             if host in started:
@@ -323,11 +334,6 @@ class _Watch:
         if iteration is not None and iteration > self._iteration:
             self._iteration = iteration
             self._run.on_iteration(iteration)
-
-
-def _died(dead: dict[str, int]) -> str:
-    host = min(dead, key=lambda host: dead[host])
-    return f"the agent on {host} died (exit {dead[host]}); see logs/agent-{host}.log"
 
 
 def _clocks() -> ClockReading:

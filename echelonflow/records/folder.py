@@ -133,6 +133,10 @@ class RunFolder:
         """The folder of what was seen of a training program."""
         return self.root / "learned" / job
 
+    def certainty(self, job: str) -> Path:
+        """How far that repeats itself (`echelonflow.records.certainty`)."""
+        return self.learned(job) / "certainty.json"
+
     @property
     def manifest(self) -> Path:
         return self.root / "manifest.json"

@@ -46,6 +46,13 @@ class LivePart(msgspec.Struct, frozen=True, kw_only=True):
     """The job scheduler that puts in order what it sends."""
 
 
+class Departure(msgspec.Struct, frozen=True):
+    """A program first did otherwise than in its lesson in this iteration of those that count, counted from 0; `how` says what."""
+
+    iteration: int
+    how: str
+
+
 class LiveOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What the process of a rank found in a run.
 
@@ -61,8 +68,8 @@ class LiveOutcome(msgspec.Struct, frozen=True, kw_only=True):
     overran: int | None
     scheduled_bytes: int
     other_bytes: int
-    first_other: str | None = None
-    """Where the program first did otherwise, in words: rank, iteration and operation."""
+    departure: Departure | None = None
+    """Where it first did otherwise; None where it did not."""
 
 
 def write_part(path: Path, part: LivePart) -> None:

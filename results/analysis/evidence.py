@@ -24,6 +24,7 @@ from results.analysis.packets import Decided, FlowPackets, RunClock, packets_of_
 from results.analysis.passing import WaitedFor, waited_for
 from results.analysis.read_run import ReadRun, read_run
 from results.analysis.swaps import Swap, swaps
+from results.analysis.training import departures
 from results.analysis.windows import of_windows
 
 
@@ -77,7 +78,7 @@ class RawRun:
         if outcome.label != name:
             wrong.append(f"run.json is that of {outcome.label}")
             outcome.label = name
-        return RawRun(context, files, outcome, wrong)
+        return RawRun(context, files, outcome, wrong + departures(files))
 
     def plan(self) -> Plan:
         """Its plan, held against others; InputError where it contradicts itself or cannot be read."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from echelonflow.errors import InputError
+from echelonflow.records.certainty import Certainty, read_certainty
 from echelonflow.records.folder import RunFiles, RunFolder
 from echelonflow.records.live_part import LiveOutcome, read_live_outcome
 from echelonflow.records.outcome import read_outcome
@@ -36,8 +37,10 @@ class Trained:
     scheduled_bytes: int
     other_bytes: int
     """What did not go by declared flows, in iterations that count."""
-    first_other: str | None
-    """The first operation that went otherwise."""
+    departure: str | None
+    """Where the program first did otherwise than in its lesson, in words; None where it never did."""
+    certainty: Certainty | None
+    """How far it repeated itself in its lesson; None where that is not at hand."""
     lesson: Losses
     """Of the run from which the program was learned; empty where it printed none, or where that run is not at hand."""
     gloo: Losses
@@ -111,11 +114,45 @@ def _trained(folder: RunFolder, job: str, each: list[LiveOutcome], runs: Mapping
         overran=sum(overran) if overran else None,
         scheduled_bytes=sum(one.scheduled_bytes for one in each),
         other_bytes=sum(one.other_bytes for one in each),
-        first_other=next((one.first_other for one in each if one.first_other is not None), None),
+        departure=_departure(each),
+        certainty=_certainty(folder.lesson().certainty(job)),
         lesson=losses_in(folder.lesson().learned(job).glob("rank*.txt")),
         gloo=losses_in([gloo] if gloo.is_file() else []),
         runs=runs,
     )
+
+
+def departures(run: RunFiles) -> list[str]:
+    """Why a run is not that of the programs that were learned, job by job; empty where all did as in their lessons."""
+    by_job: dict[str, list[LiveOutcome]] = defaultdict(list)
+    for outcome in _outcomes(run):
+        by_job[outcome.job].append(outcome)
+    found = []
+    for job, each in sorted(by_job.items()):
+        departure = _departure(each)
+        if departure is not None:
+            other, scheduled = sum(one.other_bytes for one in each), sum(one.scheduled_bytes for one in each)
+            found.append(
+                f"job {job} did otherwise than in its lesson ({departure}): {other / max(other + scheduled, 1):.1%} of its bytes were not "
+                "scheduled; let the program do the same in every iteration, or let it make more steps"
+            )
+    return found
+
+
+def _departure(each: Sequence[LiveOutcome]) -> str | None:
+    """Where a rank was the first to do otherwise."""
+    found = [(one.departure.iteration, one.rank, one.departure.how) for one in each if one.departure is not None]
+    if not found:
+        return None
+    iteration, rank, how = min(found)
+    return f"rank {rank}, iteration {iteration}: {how}"
+
+
+def _certainty(path: Path) -> Certainty | None:
+    try:
+        return read_certainty(path)
+    except InputError:  # of an older folder, or the lesson is elsewhere
+        return None
 
 
 def _outcomes(run: RunFiles) -> Iterator[LiveOutcome]:
@@ -155,10 +192,16 @@ def training_lines(programs: Iterable[Trained]) -> Iterator[str]:
             yield f"{one.job}: {one.computed:,} computations were measured: each run is explained by what they took in it"
         else:
             yield f"{one.job}: {one.overran:,} of {one.computed:,} computations took longer than their profile by over 1 %"
-        if one.other_bytes:
+        if one.certainty is not None:
+            yield f"{one.job}: learned from a lesson in which {one.certainty}"
+        if one.departure is not None:
             yield (
-                f"{one.job}: {one.other_share:.1%} of all bytes were not declared, as the program did otherwise than in the "
-                f"lesson (first: {one.first_other})"
+                f"{one.job}: the program did otherwise than in its lesson ({one.departure}); {one.other_share:.1%} of all bytes "
+                "of iterations that count were not scheduled"
+            )
+        elif one.other_bytes:
+            yield (
+                f"{one.job}: {one.other_share:.1%} of all bytes were not scheduled: they are received from whoever sends first"
             )
         if one.lesson:
             yield (

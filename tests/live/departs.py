@@ -8,6 +8,7 @@ Without ECHELON_LIVE_PART, as in a lesson, it does not depart.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 import torch
@@ -80,6 +81,10 @@ def main():
         elif now != "skipped":
             reduced(step, LARGE + (now == "larger"), rank, ranks)
         each_to_each(step, rank, ranks, SIZES.get(now, lambda _, __: PART))
+        if rank == 1 and now == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if rank == 1 and now == "raises":
+            raise ValueError("the program's own")
         passed_on(step, rank, ranks, LARGE)
         reduced(step, SMALL, rank, ranks)
         if now == "last":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_a_program_that_does_as_before_goes_by_declared_flows(lesson, tmp_path):
         released = finished(coordinator)
     assert right(tmp_path)[0]
     assert len(released) == len(lesson.imported.dag.transfers) * (STEPS - WARM_UP)
-    assert all(each.first_other is None and not each.other_bytes for each in lesson.outcomes(tmp_path))
+    assert all(each.departure is None and not each.other_bytes for each in lesson.outcomes(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -72,14 +73,39 @@ def test_a_program_that_departs_ends_with_the_right_results(lesson, tmp_path, nu
     assert good, said
     assert 0 < len(released) < len(lesson.imported.dag.transfers) * (STEPS - WARM_UP)
     outcomes = lesson.outcomes(tmp_path)
-    assert [each.rank for each in outcomes if each.first_other is not None] == list(who)
+    assert [each.rank for each in outcomes if each.departure is not None] == list(who)
     for each in outcomes:
-        if each.first_other is not None:
+        if each.departure is not None:
             assert each.other_bytes > 0
-            assert f"rank {each.rank}, iteration {AT - WARM_UP}: " in each.first_other
-    assert re.search(words, outcomes[who[0]].first_other), outcomes[who[0]].first_other
+            assert each.departure.iteration == AT - WARM_UP
+    assert re.search(words, outcomes[who[0]].departure.how), outcomes[who[0]]
     faults = []
     lines = [line for host in ("h1", "h2", "h3") for line in read_agent_log(tmp_path / f"{host}.jsonl", faults)]
     assert faults == []
     for kind in (Sent, Received):
         assert sorted((line.flow, line.iteration) for line in lines if isinstance(line, kind)) == released
+
+
+@pytest.mark.parametrize(
+    ("number", "how", "code", "words"),
+    [
+        (0, "dies", -9, "lost rank 1 at 127.0.0.2: connection closed"),
+        (1, "raises", 1, "rank 1: job 'gpt': the program ended after 2 iterations that count"),
+    ],
+)
+def test_all_ranks_of_a_run_name_the_one_that_has_gone(lesson, tmp_path, number, how, code, words):
+    with lesson.run(tmp_path, [STEPS, how, AT], STEPS - WARM_UP, 720 + number) as (started, _):
+        started[1].join()
+        began_s = time.monotonic()
+        codes = codes_of(started)
+        assert time.monotonic() - began_s < 5.0
+    assert codes == [1, code, 1]
+    for rank in (0, 2):
+        assert words in printed(tmp_path, rank)
+
+
+def test_a_program_that_warms_up_otherwise_is_told_so_at_once(lesson, tmp_path):
+    with lesson.run(tmp_path, [STEPS, "skipped", 0], STEPS - WARM_UP, 722) as (started, _):
+        assert codes_of(started) == [1] * RANKS
+    for rank in range(RANKS):
+        assert "did otherwise than in the lesson while it warmed up" in printed(tmp_path, rank)

@@ -17,6 +17,7 @@ from echelon.running.standing import Standing, WorldError
 from echelonflow.errors import RunError
 from echelonflow.records.assignment import AssignedRun, Assignment
 from echelonflow.records.folder import RunFolder
+from echelonflow.records.live_part import LivePart
 from echelonflow.records.outcome import INTERRUPTED, Load, read_outcome
 from echelonflow.records.progress import RunFailed, Running, Warned, parse_progress
 from tests.unit.synthetic_run import paper_network
@@ -75,6 +76,19 @@ def test_an_agent_that_fails_by_itself_is_named_in_the_end(tmp_path, monkeypatch
     monkeypatch.setattr(one_run, "CAUSE_SEEN_S", 0.05)
     with pytest.raises(RunError, match=r"the agent on h1 died \(exit 1\); see logs/agent-h1.log"):
         watched(tmp_path, Process(None), Process(None), h1=Process(1), h2=Process(0)).check()
+
+
+def test_a_program_that_fails_is_named_by_job_and_rank_with_what_it_said_last(tmp_path, monkeypatch):
+    monkeypatch.setattr(one_run, "CAUSE_SEEN_S", 0.05)
+    output = tmp_path / "raw" / "fair-r0" / "live" / "gpt-rank1.txt"
+    output.parent.mkdir(parents=True)
+    output.write_text("step 0 loss 2.5\nValueError: its own\n\n")
+    part = LivePart(job="gpt", rank=1, ranks=2, host="h2", address="10.0.0.2", store="s", program="train.py")
+    run = watched(tmp_path, Process(None), Process(None), h1=Process(None), h2=Process(1))
+    run.programs["h2"] = part, output
+    said = r"rank 1 of 'gpt' on h2 died \(exit 1\); see raw/fair-r0/live/gpt-rank1.txt: ValueError: its own$"
+    with pytest.raises(RunError, match=said):
+        run.check()
 
 
 def test_nothing_is_wrong_while_all_live_or_have_ended_well(tmp_path):

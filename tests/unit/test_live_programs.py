@@ -214,6 +214,19 @@ def test_a_unit_may_last_until_it_is_over_at_its_rank(tmp_path):
     assert all(len(task.ends) == 1 for task in imported.discipline.tasks)  # one message each
 
 
+def test_what_is_received_from_whoever_sends_first_is_not_declared(tmp_path):
+    paths = []
+    for name, text in live.EXAMPLE_FILES.items():
+        data = json.loads(text)
+        if name == "rank1.json":
+            for iteration in data["iterations"]:
+                iteration["operations"][1]["from_any"] = True  # what rank 0 sends
+        paths.append(tmp_path / name)
+        paths[-1].write_text(json.dumps(data))
+    dag = formats.read("live", paths, {}).dag
+    assert [(each.src_rank, each.dst_rank) for each in dag.transfers] == [(1, 0)]
+
+
 def test_an_experiment_takes_the_order_from_what_was_learned(tmp_path, path):
     carried(tmp_path)
     data = {"name": "x", "network": NETWORK, "jobs": [job(scheduler="bytescheduler")], "policies": ["fair"]}

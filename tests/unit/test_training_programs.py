@@ -7,8 +7,9 @@ import re
 
 import pytest
 
+from echelonflow.records.certainty import Certainty, write_certainty
 from echelonflow.records.folder import RunFolder
-from echelonflow.records.live_part import write_live_outcome
+from echelonflow.records.live_part import Departure, write_live_outcome
 from results.analysis.training import losses_in, trained, training_lines
 from results.folder import analyse
 from tests.unit.synthetic_training import outcome, trained_run
@@ -71,13 +72,39 @@ def test_of_a_program_whose_computation_is_measured_nothing_took_longer_than_it_
     assert first in (live / "report.html").read_text()
 
 
-def test_what_was_not_declared_is_said_with_its_first_operation(live):
+def test_a_run_of_a_program_that_departed_does_not_count_and_says_where(live):
     run = RunFolder(live).runs()[0]
-    write_live_outcome(run.live("h1"), outcome(0, other_bytes=400, first_other="all_gather of 4 kB"))
+    ours = outcome(0, other_bytes=400, departure=Departure(2, "barrier was not in the lesson there"))
+    write_live_outcome(run.live("h1"), ours)
+    write_live_outcome(run.live("h2"), outcome(1, departure=Departure(1, "all-reduce was not called")))
     (one,) = trained(RunFolder(live))
     assert one.other_share == pytest.approx(400 / 4000)
-    assert "10.0% of all bytes were not declared" in list(training_lines([one]))[1]
-    assert "first: all_gather of 4 kB" in list(training_lines([one]))[1]
+    said = "\n".join(training_lines([one]))
+    assert "otherwise than in its lesson (rank 1, iteration 1: all-reduce was not called); 10.0% of all bytes" in said
+    reason = "job pipeline did otherwise than in its lesson (rank 1, iteration 1: all-reduce was not called): 18.2% of its bytes"
+    counted = {result.label: result.reasons for result in analyse(live).runs}
+    assert any(each.startswith(reason) for each in counted.pop(run.root.name))
+    assert not any("lesson" in each for reasons in counted.values() for each in reasons)
+    assert reason in (live / "report.html").read_text()
+
+
+def test_what_came_from_whoever_sent_first_is_no_departure(live):
+    run = RunFolder(live).runs()[0]
+    write_live_outcome(run.live("h1"), outcome(0, other_bytes=400))
+    said = "\n".join(training_lines(trained(RunFolder(live))))
+    assert "10.0% of all bytes were not scheduled: they are received from whoever sends first" in said
+    assert not any("lesson (" in each for result in analyse(live).runs for each in result.reasons)
+
+
+def test_how_certain_the_lesson_was_is_said_with_the_runs(live):
+    found = Certainty(iterations=9, alike=7, spread=0.025)
+    write_certainty(RunFolder(live).lesson().certainty("pipeline"), found)
+    (one,) = trained(RunFolder(live))
+    assert one.certainty == found
+    said = "pipeline: learned from a lesson in which the last 7 of 9 iterations are alike"
+    assert any(line.startswith(said) for line in training_lines([one]))
+    analyse(live)
+    assert said in (live / "report.html").read_text()
 
 
 def test_programs_whose_names_begin_alike_keep_their_own_losses(live):

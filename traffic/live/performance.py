@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 from echelonflow.errors import EchelonError, RunError
 from echelonflow.records.agent_log import AgentLog
-from echelonflow.records.live_part import LiveOutcome, LivePart, write_live_outcome
+from echelonflow.records.live_part import Departure, LiveOutcome, LivePart, write_live_outcome
 from echelonflow.records.observed import exchange_of, read_observed
 from echelonflow.records.plan import read_plan
 from traffic.agent import connections
@@ -43,7 +43,7 @@ class Performance:
         self._declared: frozenset[str] = frozenset()
         """Exchanges that have flows, of any rank's."""
         self._scheduled_bytes = self._other_bytes = 0
-        self._departure: str | None = None
+        self._departure: Departure | None = None
         """Where the program first did otherwise than in the lesson."""
 
     @property
@@ -87,7 +87,7 @@ class Performance:
 
     def _depart(self, how: str | None) -> None:
         if how is not None and self._agent is not None and self._rehearsal is not None:
-            self._departure = f"rank {self._part.rank}, iteration {self._rehearsal.iteration}: {how}"
+            self._departure = Departure(self._rehearsal.iteration, how)
             self._agent.depart()
 
     def iterated(self) -> None:
@@ -152,7 +152,7 @@ class Performance:
             overran=self._rehearsal.overran,
             scheduled_bytes=self._scheduled_bytes,
             other_bytes=self._other_bytes,
-            first_other=self._departure,
+            departure=self._departure,
         )
         write_live_outcome(Path(self._part.outcome), outcome)
 

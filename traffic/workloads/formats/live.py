@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -23,6 +22,7 @@ from echelonflow.errors import InputError
 from echelonflow.model.dag import JobDag
 from echelonflow.model.discipline import Discipline, TaskSpec, Window
 from echelonflow.model.units import format_duration, parse_duration_s
+from echelonflow.records.certainty import Certainty
 from echelonflow.records.observed import Called, Observed, ObservedIteration, flow_of, read_observed, step_of
 from traffic.workloads.dag_builder import DagBuilder
 from traffic.workloads.formats._account import Account
@@ -91,28 +91,6 @@ def read(paths: Sequence[Path], *, compute: str | None = None) -> Imported:
     with named(source):
         discipline = _discipline([(observed, observed.iterations[-1]) for _, observed in ranks])
     return Imported(dag, Report.of(account, dag, source=source, read=read_lines, assumed=assumed), discipline)
-
-
-@dataclass(frozen=True, slots=True)
-class Certainty:
-    """How far a program repeats itself. What is sent, by whom and in what order is the same in all iterations that are `alike`."""
-
-    iterations: int
-    alike: int
-    """The last ones, which do the same on all ranks."""
-    spread: float
-    """Half the interquartile range of what a rank computes in an iteration, over the median; of the rank where it is largest."""
-
-    @property
-    def first_alike(self) -> int:
-        """From which iteration on, counted from 0, all do the same."""
-        return self.iterations - self.alike
-
-    def __str__(self) -> str:
-        return (
-            f"the last {self.alike} of {self.iterations} iterations are alike; what a rank computes in one varies by "
-            f"{self.spread:.1%} (half the interquartile range, of the rank where it varies most)"
-        )
 
 
 def certainty(paths: Sequence[Path]) -> Certainty:

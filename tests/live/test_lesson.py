@@ -1,0 +1,118 @@
+"""Which exchange of the lesson one of a run is, and where a program first does otherwise."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+
+from echelonflow.records.observed import Called, Exchanged, Observed, ObservedIteration
+from traffic.live.exchange import Key, lane_of
+from traffic.live.lesson import Lesson, Place
+from traffic.live.observed import exchange_name
+from traffic.live.observing import Observer, Operation, Part
+from traffic.live.work import LiveWork
+
+GROUP = 7 << 32
+KEY = Key(GROUP, 0, 1)
+BYTES = {1: 8}
+
+
+def operation(kind="all-reduce"):
+    return Operation(kind, (0, 1), ())
+
+
+def part(number, size_bytes=8, lane=0):
+    sizes = {1: size_bytes} if size_bytes else {}
+    return Part(Key(GROUP, lane, number), sizes, sizes, {})
+
+
+def iteration(*names, from_any=()):
+    return ObservedIteration(
+        tuple(
+            Called(name.split()[0], (0, 1), (Exchanged(name, BYTES, BYTES),), from_any=name in from_any)
+            for name in names
+        ),
+        (),
+        0.0,
+    )
+
+
+def name(number, kind="all-reduce"):
+    return exchange_name(operation(kind), KEY, number)
+
+
+@pytest.fixture
+def lesson():
+    """One broadcast and one all-reduce before; then two all-reduces in each iteration."""
+    before = iteration(name(1, "broadcast"), name(2))
+    again = iteration(name(1), name(2))
+    return Lesson(Observed(0, 2, (before, again, again)), warm_up=1)
+
+
+def test_a_place_follows_from_the_number_alone(lesson):
+    assert lesson.place_of(operation(), part(2)) is None  # while it warms up
+    assert lesson.place_of(operation(), part(3)) == Place(0, name(1))
+    assert lesson.place_of(operation(), part(6)) == Place(1, name(2))
+    assert lesson.place_of(operation("all-gather"), part(3, 99)) == Place(0, name(1))  # whatever it is
+    assert lesson.place_of(operation(), part(1, lane=lane_of(0, 1, 2, 0))) is None
+
+
+def test_what_is_as_before_is_no_departure(lesson):
+    assert [lesson.departure(operation(), part(number), (number - 3) // 2) for number in (3, 4, 5, 6)] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("called", "when", "words"),
+    [
+        ((operation("all-gather"), part(3)), 0, "all-gather among ranks 0, 1 came in the place of all-reduce"),
+        ((operation(), part(3, 12)), 0, "sends 12 bytes and receives 12; in the lesson it sends 8 and receives 8"),
+        ((operation(), part(3, 0)), 0, "sends 0 bytes"),
+        ((operation(), part(5)), 0, "was not in the lesson there"),
+        ((operation("send"), part(1, lane=lane_of(0, 1, 2, 0))), 0, "was not in the lesson there"),
+    ],
+)
+def test_a_departure_says_of_what(lesson, called, when, words):
+    assert words in lesson.departure(*called, when).replace(" bytes and receives 8", " and receives 8")
+
+
+def test_what_was_not_called_is_found_at_the_end_of_an_iteration(lesson):
+    for number in range(1, 6):
+        lesson.note(operation(), part(number))
+    assert lesson.otherwise_before() is not None  # by now it is not the beginning any more
+    assert lesson.not_called(1) is None
+    assert lesson.not_called(2) == f"{name(2)} was not called"
+
+
+def test_another_beginning_is_named():
+    again = iteration(name(1))
+    lesson = Lesson(Observed(3, 4, (again, again)), warm_up=1)
+    assert "rank 3 did otherwise" in lesson.otherwise_before()
+    lesson.note(operation(), part(1))
+    assert lesson.otherwise_before() is None
+
+
+def test_what_came_from_whoever_sent_first_is_not_looked_for():
+    again = iteration(name(1), from_any=(name(1),))
+    lesson = Lesson(Observed(0, 2, (again, again)), warm_up=1)
+    assert lesson.not_called(5) is None
+    assert lesson.place_of(operation(), part(2)) is None
+
+
+def test_parts_of_an_operation_may_end_in_several_threads_at_once():
+    """Each takes its turn between reading how many are left and writing it."""
+    started = threading.Barrier(8)
+
+    def end(work, times):
+        started.wait()
+        for _ in range(times):
+            work.part_done(None)
+
+    work = LiveWork(operation(), Observer(), 8 * 20_000, [], lambda: None, timedelta(seconds=20))
+    threads = [threading.Thread(target=end, args=(work, 20_000)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert work.is_completed()
