@@ -88,6 +88,7 @@ class Drawable:
         """Geometric means by policy and the values on `axes`, over all else; an axis that is None stands for the jobs."""
         found: dict[tuple[str, ...], list[float]] = defaultdict(list)
         for row, number in self.numbers:
-            places = (row.job if axis is None else value_at(row, axis.path) for axis in axes)
-            found[(row.policy, *places)].append(math.log(number))
+            places = [row.job if axis is None else value_at(row, axis.path) for axis in axes]
+            key = (row.policy, *places)
+            found[key].append(math.log(number))
         return {key: math.exp(sum(logs) / len(logs)) for key, logs in found.items()}
