@@ -15,9 +15,10 @@ import math
 import pickle
 import socket
 import tempfile
+import time
 import zlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -33,11 +34,9 @@ RESOURCE = "emulation"
 _CONNECT_S = 10.0
 _WORKERS_S = 15.0
 _LOOK_S = 1.0
-_BATCH_S = 0.1
-"""Cells that are shorter than this go several at a time: a worker that dies costs all of its task."""
-_MOST_IN_BATCH = 100
-_TASKS_AHEAD = 2
-"""Tasks for each thread of the cluster that are under way or wait there."""
+_TASKS_AHEAD = 3
+"""Cells for each thread of the cluster that are under way or wait there. Each is a task of its own: a worker that dies costs the
+one that it was at. With some that wait, no thread waits for the network."""
 _NEEDED = (
     "echelon",
     "echelonflow",
@@ -53,8 +52,8 @@ _NEEDED = (
 _INSTALL = "scripts/setup.sh --fluid --sweep there, or pip install '.[sweep]'"
 
 Packed = dict[str, bytes]
-Made = list[tuple[Cell, Packed]]
-"""Cells of a task, each with the files of its run folder (none of simulated ones)."""
+Made = tuple[Cell, Packed]
+"""A cell, with the files of its run folder (none of a simulated one)."""
 
 
 class OtherCodeError(Exception):
@@ -141,7 +140,7 @@ def on_cluster(
 ) -> Iterator[list[Cell]]:
     """Make every cell of `wanted` there and keep it here; what has ended since the last time, about once a second at least.
 
-    A task whose worker dies goes to another one, and has failed after the third. Raises InputError for a worker that would
+    A cell whose worker dies goes to another one; it has failed when dask gives it up. Raises InputError for a worker that would
     compute something else, and RunError where the scheduler has gone.
     """
     return _Tasks(client, sweep, cells, report).run(wanted)
@@ -156,60 +155,62 @@ class _Tasks:
         self._sent = _sent(sweep)
         self._cells = cells
         self._report = report
-        self._cell_s: float | None = None
         self._told_alone = False
         self._emulated = sweep.backend == "emulation"
 
     def run(self, wanted: Sequence[Wanted]) -> Iterator[list[Cell]]:
         from distributed import wait
 
-        todo, running = deque(wanted), dict[Any, list[Wanted]]()
+        todo, running = deque(wanted), dict[Any, Wanted]()
+        threads, looked_s = 0, -math.inf
         try:
             while todo or running:
-                self._look()
-                while todo and len(running) < _TASKS_AHEAD * max(self._threads(), 1):
-                    batch = [todo.popleft() for _ in range(min(self._batch(len(todo)), len(todo)))]
-                    running[self._submitted(batch)] = batch
+                if time.monotonic() >= looked_s + _LOOK_S:
+                    threads, looked_s = self._threads(), time.monotonic()
+                for _ in range(min(len(todo), _TASKS_AHEAD * max(threads, 1) - len(running))):
+                    one = todo.popleft()
+                    running[self._submitted(one)] = one
                 with contextlib.suppress(TimeoutError), self._client.as_current():
                     wait(list(running), timeout=_LOOK_S, return_when="FIRST_COMPLETED")
-                ended: list[Cell] = []
-                for future in [future for future in running if future.status != "pending"]:
-                    ended += self._ended(future, running.pop(future), todo)
-                yield ended
+                over = {future: running.pop(future) for future in list(running) if future.status != "pending"}
+                yield list(self._fetched(over, todo))
         finally:
             if running:
                 with contextlib.suppress(Exception):  # a scheduler that has gone
                     self._client.cancel(list(running), force=True)
 
-    def _submitted(self, batch: list[Wanted]) -> Any:
+    def _submitted(self, wanted: Wanted) -> Any:
         resources = {RESOURCE: 1} if self._emulated else {}
         # Its order is that of the sweep, and nothing that it returns is ever the same as another task's.
-        return self._client.submit(_made, self._sent, batch, pure=False, resources=resources, retries=0)
+        return self._client.submit(_made, self._sent, wanted, pure=False, resources=resources, retries=0)
 
-    def _ended(self, future: Any, batch: list[Wanted], todo: deque[Wanted]) -> list[Cell]:
-        """Keep what came of a task; cells that have to be tried again go back."""
+    def _fetched(self, over: Mapping[Any, Wanted], todo: deque[Wanted]) -> Iterator[Cell]:
+        """Keep what came of tasks that are `over`; cells that have to be tried again go back to `todo`.
+
+        All that is finished is fetched at once, before the first of it is kept: until then it is lost with its worker.
+        """
+        failed = {future: wanted for future, wanted in over.items() if future.status == "error"}
+        finished = [future for future in over if future not in failed]
+        made: list[Made] = self._client.gather(finished, errors="skip") if finished else []
+        for cell, packed in made:
+            keep_cell(self._cells, cell, functools.partial(_unpack, packed) if packed else None)
+            yield cell
+        for future, wanted in failed.items():
+            yield self._not_made(future.exception(), wanted)
+        fetched = {cell.name for cell, _ in made}
+        # What was lost, as where the scheduler was started anew, or a worker died that held it.
+        todo.extendleft(over[future] for future in finished if over[future].name not in fetched)
+
+    def _not_made(self, error: Any, wanted: Wanted) -> Cell:
+        """The cell whose workers died of it, kept as failed; InputError where a worker cannot make cells at all."""
         from distributed.scheduler import KilledWorker
 
-        if future.status == "finished":
-            made: Made = future.result()
-            for cell, packed in made:
-                keep_cell(self._cells, cell, functools.partial(_unpack, packed) if packed else None)
-            self._learn([cell for cell, _ in made])
-            return [cell for cell, _ in made]
-        if future.status != "error":  # it was lost, as where the scheduler was started anew
-            todo.extendleft(reversed(batch))
-            return []
-        error = future.exception()
         if isinstance(error, KilledWorker):
-            if len(batch) > 1:  # one of them may be to blame
-                self._cell_s = math.inf
-                todo.extendleft(reversed(batch))
-                return []
             cell = self._failed(
-                batch[0], "the workers that were at it died, one after the other; is there memory enough?"
+                wanted, "the workers that were at it died, one after the other; is there memory enough?"
             )
             keep_cell(self._cells, cell)
-            return [cell]
+            return cell
         if isinstance(error, OtherCodeError):
             raise InputError(_other_code(str(error)))
         raise InputError(
@@ -223,19 +224,6 @@ class _Tasks:
             ended=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         )  # fmt: skip
 
-    def _batch(self, left: int) -> int:
-        if self._emulated or self._cell_s is None:
-            return 1
-        size = int(_BATCH_S / max(self._cell_s, 1e-6))
-        return max(1, min(size, _MOST_IN_BATCH, left // (2 * _TASKS_AHEAD * max(self._threads(), 1))))
-
-    def _learn(self, cells: Sequence[Cell]) -> None:
-        for cell in cells:
-            self._cell_s = cell.took_s if self._cell_s is None else 0.9 * self._cell_s + 0.1 * cell.took_s
-
-    def _threads(self) -> int:
-        return sum(self._workers().values())
-
     def _workers(self) -> dict[str, int]:
         """Threads of each worker that may be given a task."""
         found: dict[str, int] = self._client.nthreads()
@@ -243,15 +231,16 @@ class _Tasks:
             return found
         return dict.fromkeys(_emulating(self._client), 1)
 
-    def _look(self) -> None:
-        """RunError where the scheduler has gone; a word where no worker is left."""
+    def _threads(self) -> int:
+        """Threads that may be given a task; a word where no worker is left, and RunError where the scheduler has gone."""
         try:
-            alone = not self._workers()
+            workers = self._workers()
         except (OSError, TimeoutError, ValueError, RuntimeError, AttributeError):
             raise RunError("--cluster: the scheduler has gone, or cannot be reached any more") from None
-        if alone and not self._told_alone:
+        if not workers and not self._told_alone:
             self._report(Warned("no worker is left on the cluster; the sweep goes on when one comes"))
-        self._told_alone = alone
+        self._told_alone = not workers
+        return sum(workers.values())
 
 
 def _sent(sweep: Sweep) -> bytes:
@@ -259,15 +248,12 @@ def _sent(sweep: Sweep) -> bytes:
     return pickle.dumps(dataclasses.replace(sweep, path=sweep.path.absolute()))
 
 
-def _made(sent: bytes, batch: list[Wanted]) -> Made:
-    """On a worker: make the cells of a task."""
+def _made(sent: bytes, wanted: Wanted) -> Made:
+    """On a worker: make a cell."""
     sweep, names, computer = _known(sent)
-    for wanted in batch:
-        if names.of(wanted.settings, wanted.policy, wanted.seed) != wanted.name:
-            raise OtherCodeError(f"worker on {socket.gethostname()}")
-    if sweep.backend == "fluid":
-        return [(computer.compute(wanted), {}) for wanted in batch]
-    return [_emulated(sweep, wanted) for wanted in batch]
+    if names.of(wanted.settings, wanted.policy, wanted.seed) != wanted.name:
+        raise OtherCodeError(f"worker on {socket.gethostname()}")
+    return (computer.compute(wanted), {}) if sweep.backend == "fluid" else _emulated(sweep, wanted)
 
 
 @functools.lru_cache(maxsize=1)
@@ -282,7 +268,7 @@ def _code(sent: bytes) -> str:
     return _known(sent)[1].code
 
 
-def _emulated(sweep: Sweep, wanted: Wanted) -> tuple[Cell, Packed]:
+def _emulated(sweep: Sweep, wanted: Wanted) -> Made:
     from echelon.sweeps.on_packets import emulated
 
     with tempfile.TemporaryDirectory(prefix="echelon-cell-") as folder:
