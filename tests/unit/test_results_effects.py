@@ -10,14 +10,17 @@ import pytest
 from echelon.running import ensembles
 from echelonflow.model.measured import Measured, Settings
 from echelonflow.records.budget import Budgets, Ensemble, ExplainedRun, read_budgets, write_budgets
+from echelonflow.records.calibration import write_calibration
 from echelonflow.records.folder import RunFolder
 from results.analysis.budget import JobBudget
 from results.analysis.chance import Effect
+from results.analysis.columns import to_json
 from results.analysis.effects import JobEffects, effects, judge_effects, judge_together, keeps_limits
 from results.analysis.limits import Limits
 from results.report.budget import budget_lines, chance_lines
 from results.report.table import summary_table
-from tests.unit.test_results_budget import LATE, NETWORK, analysed, folder, key, links
+from tests.unit.synthetic_run import explain_runs, paper_job, synthetic_run, write_experiment
+from tests.unit.test_results_budget import GOOD_LINKS, LATE, LOAD, NETWORK, analysed, folder, key, links
 
 JOB = "job"
 SPREAD = (-0.12, 0.1, -0.06, 0.08, 0.03, -0.09, 0.05, 0.01)
@@ -260,6 +263,32 @@ class TestFolders:
         )
         assert any("tells of times that cannot be in fifo-r0" in reason for reason in analysed(root).reasons)
 
+    def test_runs_that_hide_the_same_do_not_count_together(self, tmp_path):
+        """Each took 0.3 s of 7.7 s more than is explained, which may be chance; a run that is invalid for itself keeps its reason."""
+        job = paper_job(NETWORK)
+        runs = [synthetic_run([job], NETWORK, "fifo", i, i, Measured(settings=Settings())) for i in range(5)]
+        for run in runs:
+            run.outcome.load, run.segment_bytes = LOAD, 500
+        runs[4].outcome.load = msgspec.structs.replace(LOAD, cpu_busy=1.5)
+        root = write_experiment(tmp_path / "run", NETWORK, [job], ("fifo",), runs)
+        write_calibration(root / "calibration.json", GOOD_LINKS)
+        explain_runs(root, NETWORK, [job])
+        path = RunFolder(root).budget
+        off = ensemble(7.7, 7.7, 7.7, 7.7, tuple(2 * off_s for off_s in SPREAD))
+        mine = Ensemble(**{name: {"pipeline": getattr(off, name)[JOB]} for name in off.__struct_fields__})
+        known = read_budgets(path).runs
+        for number in (1, 4):
+            found = {
+                label: msgspec.structs.replace(run, ensemble=mine if place < number else None)
+                for place, (label, run) in enumerate(known.items())
+            }
+            write_budgets(path, Budgets(found))
+            several = analysed(root).runs
+            assert [run.valid for run in several] == [number == 1] * 4 + [False]
+        assert {run.reasons for run in several[:4]} == {several[0].reasons}
+        assert several[0].reasons[0].startswith("4 runs together: iterations of job pipeline took +3.9% ±")
+        assert "together" not in several[4].reasons[0]
+
     def test_tables_say_what_hangs_on_chance(self, tmp_path):
         root = folder(tmp_path / "run", Measured(settings=Settings()), policies=("fifo",))
         summary = analysed(root)
@@ -281,8 +310,6 @@ class TestFolders:
         assert written["results"][0]["scatter"] == result.scatter
 
 
-def test_effects_read_again_are_the_same(tmp_path):
+def test_effects_read_again_are_the_same():
     found = effects({JOB: budget(5.1)}, ensemble())[JOB]
-    from results.analysis.columns import to_json
-
     assert msgspec.convert(to_json(found), JobEffects) == found
