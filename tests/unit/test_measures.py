@@ -14,6 +14,7 @@ import pytest
 from echelon.cases import random_jobs
 from echelon.experiment import schema
 from echelon.running import explaining, runner
+from echelon.running.stages import Asked
 from echelon.running.yardsticks import yardsticks_of
 from echelonflow.errors import InputError
 from echelonflow.model.clock import least_iteration_s
@@ -285,7 +286,7 @@ def test_an_emulated_run_is_explained_over_the_iterations_that_count(tmp_path):
     write_calibration(root / "calibration.json", GOOD_LINKS)
     path = RunFolder(root).manifest
     write_manifest(path, msgspec.structs.replace(read_manifest(path), counting=counting))
-    explaining.explain(RunFolder(root), explaining.Asked(jobs, BUDGET_NETWORK, counting=counting), processes=1)
+    explaining.explain(RunFolder(root), Asked(jobs, BUDGET_NETWORK, counting=counting), processes=1)
     (found,) = analyse(root, pictures="none").runs
     assert found.measures["pipeline"].iterations == 1
     budget = found.budgets["pipeline"]
