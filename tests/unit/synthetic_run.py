@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from echelon.running import explaining
+from echelon.running.stages import Asked
 from echelonflow.model import topologies
 from echelonflow.model.addressing import ip_of
 from echelonflow.model.arrangement import staggered
@@ -243,7 +244,7 @@ def synthetic_runs(jobs: Sequence[Job], network: Network, names: Sequence[str], 
 
 def explain_runs(root: Path, network: Network, jobs: Sequence[Job]) -> Path:
     """Explain the runs of a folder, as the runner does; returns it."""
-    explaining.explain(RunFolder(root), explaining.Asked(jobs, network), processes=1)
+    explaining.explain(RunFolder(root), Asked(jobs, network), processes=1)
     return root
 
 
