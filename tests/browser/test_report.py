@@ -255,6 +255,28 @@ def test_charts_follow_when_the_scheme_changes(simulated, opened):
     assert page.evaluate("echelonReport.drawn.get('gantt-0').getOption().textStyle.color") == "#e8eaed"
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_dark_colour_is_seen_on_a_dark_page(scheme, simulated, opened):
+    """srpt has the same dark blue on both; on a dark page its curve lies on a light one, and its bar has an edge."""
+    page = opened(simulated / "report.html", color_scheme=scheme)
+    series = page.evaluate(
+        "echelonReport.drawn.get('iterations-0').getOption().series.map((one) => [one.name, one.lineStyle.color, one.data])"
+    )
+    named = [[name, colour] for name, colour, _ in series if name in ("fair", "srpt")]
+    assert named == [[name, colours.policy_colour(name)] for name in ("fair", "srpt")]
+    bars = page.evaluate("echelonReport.drawn.get('times-0').getOption().series[0].data.map((one) => one.itemStyle)")
+    assert [bar["color"] for bar in bars] == [colours.policy_colour(name) for name in ("fair", "srpt")]
+    if scheme == "light":
+        assert len(series) == 2
+        assert "borderColor" not in bars[1]
+        return
+    below, srpt = series[1:]
+    assert (below[1], srpt[0]) == ("#e8eaed", "srpt")
+    assert below[2] == srpt[2]
+    assert bars[1]["borderColor"] == "#e8eaed"
+    assert "borderColor" not in bars[0]
+
+
 def test_nothing_is_cut_off_in_print(measured, opened, tmp_path):
     page = opened(measured / "report.html", color_scheme="dark")
     heads = page.evaluate("[...document.querySelectorAll('th')].map((one) => one.innerText)")

@@ -2,9 +2,10 @@
 (() => {
   "use strict";
 
-  const {charts, base, axis, below, legend, look, lines, number, dashes, drawn} = window.echelonReport;
+  const {charts, base, axis, below, legend, look, lines, number, dashes, cased, drawn} = window.echelonReport;
   const form = document.getElementById("explorer-controls");
   const ALL = -1;
+  const LEFT = 112; // of a map, where it has values up: a long path stands above them
 
   const mean = (values) => values.length ? Math.exp(values.reduce((sum, v) => sum + Math.log(v), 0) / values.length) : null;
 
@@ -74,15 +75,16 @@
           element.setAttribute("aria-label", `Map of ${c.policies[p]}`);
           holder.append(element);
         }
-        put(id, Math.max(ys.length * 26, 60) + 112, {
+        put(id, Math.max(ys.length * 26, 60) + 84 + (two ? 46 : 28), {
           ...base(t, c.policies[p]),
-          grid: {left: two ? 122 : 20, right: 90, top: 28, bottom: 56},
+          grid: {left: two ? LEFT : 20, right: 90, top: two ? 46 : 28, bottom: 56},
           tooltip: {...base(t).tooltip, formatter: (q) => lines(c.policies[p],
             c.axes.length ? `${paths[chosen.x]}: ${xs[q.value[0]]}` : "", two ? `${paths[chosen.y]}: ${ys[q.value[1]]}` : "",
             `${c.measures[chosen.measure].words}: ${number(q.value[2])}${ratio ? ` of that of ${c.basis}` : ` ${c.measures[chosen.measure].unit}`}`, `over ${q.value[4]} conditions and jobs`)},
           xAxis: axis(t, {type: "category", data: xs, ...below(c.axes.length ? paths[chosen.x] : ""), splitLine: {show: false}, axisLabel: {hideOverlap: true}}),
-          yAxis: axis(t, {type: "category", data: ys, name: two ? paths[chosen.y] : "", nameLocation: "middle", nameGap: 96, splitLine: {show: false},
-                          axisLabel: {interval: 0, width: 86, overflow: "truncate"}, axisLine: {show: two}, axisTick: {show: two}}),
+          yAxis: axis(t, {type: "category", data: ys, name: two ? paths[chosen.y] : "", nameLocation: "end", nameGap: 6, splitLine: {show: false},
+                          axisLabel: {interval: 0, width: 86, overflow: "truncate"}, axisLine: {show: two}, axisTick: {show: two},
+                          nameTextStyle: {color: t.ink, fontSize: 11, align: "left", padding: [0, 0, 0, -LEFT]}}),
           visualMap: {type: "continuous", min: ratio ? Math.log(range[0]) : range[0], max: ratio ? Math.log(range[1]) : range[1], dimension: 3, right: 0, top: "middle",
                       itemHeight: 90, itemWidth: 12, calculable: false, textStyle: {color: t.ink, fontSize: 10}, text: [number(range[1], 3), number(range[0], 3)],
                       inRange: {color: ratio ? better : c.ramps.value}},
@@ -101,11 +103,11 @@
         xAxis: axis(t, {type: "category", data: xs, boundaryGap: xs.length < 3, ...below(c.axes.length ? paths[chosen.x] : "")}),
         yAxis: axis(t, {type: "value", scale: true, name: ratio ? `ratio to ${c.basis}` : c.measures[chosen.measure].titled, nameLocation: "middle", nameGap: 50,
                         axisLabel: {formatter: (v) => number(v, 4)}}),
-        series: shown.map((p) => ({
+        series: shown.flatMap((p) => cased({
           name: c.policies[p], type: "line", symbolSize: 7, itemStyle: {color: c.colours[p]},
           lineStyle: {color: c.colours[p], width: 2, type: dashes[c.lines[p]]},
           data: xs.map((_, x) => found(p, (at) => !c.axes.length || at[chosen.x] === x)[0]),
-        })),
+        }, c.colours[p], t)),
       });
     };
 

@@ -19,10 +19,17 @@
     : value !== 0 && Math.abs(value) < 0.1 ? `${number(value * 1e3)} ms` : `${Number(value).toFixed(3)} s`;
   const lines = (...words) => words.filter(Boolean).map(escaped).join("<br>");
 
-  const isDark = (colour) => {
+  const luma = (colour) => {
     const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
-    return 0.299 * r + 0.587 * g + 0.114 * b < 110;
+    return 0.299 * r + 0.587 * g + 0.114 * b;
   };
+  const isDark = (colour) => luma(colour) < 110;
+  // A policy has one colour everywhere. Where that is as dark as the page, a curve lies on a broader light one, and a bar has an edge.
+  const isLost = (colour, t) => t.dark && luma(colour) < 80;
+  const cased = (series, colour, t) => isLost(colour, t) ? [
+    {type: "line", step: series.step, data: series.data, silent: true, symbol: "none", tooltip: {show: false},
+     lineStyle: {color: t.ink, width: 4.5, opacity: 0.6, type: "solid"}}, series] : [series];
+  const edge = (colour, t) => isLost(colour, t) ? {borderColor: t.ink, borderWidth: 1} : {};
 
   const base = (t, title) => ({
     animation: false,
@@ -164,7 +171,7 @@
                           axisLabel: {show: m === 0, width: 150, overflow: "truncate", interval: 0}}));
       series.push({
         type: "bar", xAxisIndex: m, yAxisIndex: m, barMaxWidth: 20,
-        data: c.found[m].map((found, i) => ({value: found ? found[0] : null, itemStyle: {color: c.colours[i]}})),
+        data: c.found[m].map((found, i) => ({value: found ? found[0] : null, itemStyle: {color: c.colours[i], ...edge(c.colours[i], t)}})),
         label: {show: true, position: "right", distance: 14, color: t.ink, fontSize: 11, formatter: (p) => p.value === null || p.value === undefined ? "" : number(p.value, 4)},
       });
       series.push({
@@ -244,17 +251,17 @@
     toolbox: {right: 0, top: 0, iconStyle: {borderColor: t.soft}, feature: {dataZoom: {title: {zoom: "Zoom", back: "Back"}}, restore: {title: "As it was"}}},
     tooltip: {...base(t).tooltip, trigger: "item", formatter: (p) => lines(p.seriesName,
       `${number(p.value[0])}: ${c.tail ? "longer take" : "no longer take"} ${number(p.value[1] * 100, 3)} %`,
-      `of ${c.series[p.seriesIndex].count} in all`)},
+      `of ${c.series.find((s) => s.name === p.seriesName).count} in all`)},
     xAxis: axis(t, {type: c.log ? "log" : "value", scale: true, ...below(c.what), axisLabel: {formatter: (v) => number(v, 4), hideOverlap: true}}),
     yAxis: axis(t, {type: c.tail ? "log" : "value", ...(c.tail ? {} : {min: 0, max: 1}), name: c.tail ? "share that takes longer" : "share",
                     nameLocation: "middle", nameGap: 44, axisLabel: {formatter: (v) => number(v, 3)}}),
-    series: c.series.map((s) => {
+    series: c.series.flatMap((s) => {
       const step = 1 / s.count;
       const points = s.x.map((x, i) => [x, c.tail ? 1 - s.y[i] + step : s.y[i]]);
       if (!c.tail && !c.log && points.length) points.unshift([points[0][0], 0]);
-      return {name: s.name, type: "line", step: c.tail ? "start" : "end", showSymbol: points.length < 3, symbolSize: 5,
-              data: c.log ? points.filter(([x, y]) => x > 0 && (!c.tail || y > 0)) : points,
-              lineStyle: {color: s.colour, type: DASHES[s.line], width: 2}, itemStyle: {color: s.colour}};
+      return cased({name: s.name, type: "line", step: c.tail ? "start" : "end", showSymbol: points.length < 3, symbolSize: 5,
+                    data: c.log ? points.filter(([x, y]) => x > 0 && (!c.tail || y > 0)) : points,
+                    lineStyle: {color: s.colour, type: DASHES[s.line], width: 2}, itemStyle: {color: s.colour}}, s.colour, t);
     }),
   }});
 
@@ -368,14 +375,14 @@
       ...all.map((p) => `${p.seriesName}: ${number(p.value[1], 6)}`))},
     xAxis: axis(t, {type: "value", scale: true, minInterval: 1, ...below(`${c.of}: ${c.x}`)}),
     yAxis: axis(t, {type: "value", scale: true, name: c.y, nameLocation: "middle", nameGap: 44}),
-    series: c.series.map((s) => ({
+    series: c.series.flatMap((s) => cased({
       name: s.name, type: "line", symbolSize: 5, showSymbol: s.x.length < 60, data: s.x.map((x, i) => [x, s.y[i]]),
       lineStyle: {color: s.colour, type: DASHES[s.line], width: 2}, itemStyle: {color: s.colour},
-    })),
+    }, s.colour, t)),
   }});
 
   const KIND_OF = {gantt, times, budget, spent, cdf, curve, classes, links, decisions};
-  window.echelonReport = {charts, kinds: KIND_OF, base, axis, below, legend, look, lines, number, seconds, dashes: DASHES, heat, drawn, draw, redraw: [],
+  window.echelonReport = {charts, kinds: KIND_OF, base, axis, below, legend, look, lines, number, seconds, dashes: DASHES, cased, heat, drawn, draw, redraw: [],
                           resized: (id) => scalable(drawn.get(id), document.getElementById(id))};
 
   function paragraph(text) {
