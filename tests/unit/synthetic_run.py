@@ -166,7 +166,7 @@ class SyntheticRun:
             first_s = f.release_s + self.settings.first_s.get(key, 0.0)
             acked_s = f.finish_s + self.settings.acknowledged_s.get(key, 0.0)
             sent = Sent(
-                **flow, release_s=f.release_s, start_s=f.start_s, acked_s=acked_s, sent_bytes=f.sent_bytes,
+                **flow, release_s=f.release_s, start_s=min(first_s, f.start_s), acked_s=acked_s, sent_bytes=f.sent_bytes,
                 retransmissions=f.retransmissions, marks=(Mark(first_s, f.dscp or 0, None),),
                 ready_s=f.ready_s,
             )  # fmt: skip
