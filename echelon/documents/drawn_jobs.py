@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import math
 import random
@@ -26,9 +27,12 @@ BUCKETS = {"parameter": SIZE_KB, "bucket": SIZE_KB}
 
 
 def built(source: dict[str, Any]) -> tuple[tuple[Job, ...], Network]:
-    """Jobs and network of what a file would say."""
+    """Jobs and network of what a file would say, where paths go by destination.
+
+    Which path a connection takes hangs on all jobs before it, and jobs are drawn one by one.
+    """
     checked = schema.check({"name": "drawn", "policies": ["fair"], **source}, EXPERIMENTS / "drawn.yaml")
-    return checked.jobs, checked.network
+    return checked.jobs, dataclasses.replace(checked.network, ecmp_seed=None)
 
 
 def scaled(job: dict[str, Any], time: float, size: float) -> dict[str, Any]:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 from collections.abc import Sequence
-
-import numpy as np
 
 from echelon.experiment.schema import Experiment
 from echelonflow.errors import EchelonError
-from echelonflow.model.clock import least_iteration_s
 from echelonflow.model.dag import Job, Transfer
 from echelonflow.model.iterations import durations_s
 from echelonflow.records.run_record import as_run
 from echelonflow.records.yardsticks import BoundKind, Yardsticks
 from echelonflow.scheduling import policies
-from echelonflow.scheduling.bounds import iteration_bound
+from echelonflow.scheduling.bounds import iteration_bound, pace_bound
 from echelonflow.scheduling.steady import least_loads_of
 from results.analysis.blame import ends_by_job_s
 from simulator.fluid import simulate
@@ -72,14 +68,14 @@ def _bound(experiment: Experiment, jobs: Sequence[Job], *, cheap: bool) -> tuple
     ):  # which may end a job; where it will be depends on the policy
         return None, None
     if counting.warm_up is not None:
-        return "steady", float(np.mean(least_loads_of(jobs, network).together_s))
+        return "steady", pace_bound(least_loads_of(jobs, network)).least
     if not counting.is_all:
         return None, None
     flows = sum(job.iterations * sum(_crosses(job, each) for each in job.dag.transfers) for job in jobs)
     largest = max(job.iterations * len(job.dag.steps) for job in jobs)
     if not cheap and largest <= MOST_BOUND_STEPS and flows <= MOST_BOUND_FLOWS:
         return "batch", iteration_bound(jobs, network).mean_s
-    return "alone", math.fsum(least_iteration_s(job, network) for job in jobs) / len(jobs)
+    return "alone", float(least_loads_of(jobs, network).iteration_s.mean())
 
 
 def _crosses(job: Job, transfer: Transfer) -> bool:

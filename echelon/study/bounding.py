@@ -6,14 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
-from echelon.study import closed, contenders, flow_orders, steady
+from echelon.study import closed, contenders, flow_orders
 from echelonflow.errors import InputError
 from echelonflow.model.dag import Job, iteration_times_without_network
 from echelonflow.model.network import Network
 from echelonflow.records.run_record import RunRecord
 from echelonflow.scheduling import bounds
+from echelonflow.scheduling.steady import least_loads_of
 from echelonflow.tables import text_table
 from simulator.fluid import simulate
 
@@ -44,7 +43,7 @@ class Distances:
     no_network_s: float
     bound_s: float
     steady_s: float
-    """The least mean iteration time while all jobs go on, which a batch that ends may undercut."""
+    """What the mean iteration time cannot be below while all jobs go on; a batch that ends may undercut it."""
     bound_alone_s: dict[str, float]
     most_gain: float
     """The share of fair sharing's iteration time that any scheduler could save, at most."""
@@ -81,7 +80,7 @@ def distances(
         experiment=name,
         no_network_s=_no_network_s(jobs),
         bound_s=bound.mean_s,
-        steady_s=float(np.mean(steady.loads_of(jobs, network).together_s)),
+        steady_s=bounds.pace_bound(least_loads_of(jobs, network)).least,
         bound_alone_s=bound.alone_s,
         most_gain=max(1 - bound.mean_s / scores[contenders.FAIR].iteration_s, 0.0),
         tardiness_bound_s=tardiness_s,

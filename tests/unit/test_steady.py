@@ -8,7 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from echelonflow.scheduling.steady import JobLoads, iteration_times_s
+from echelonflow.scheduling.steady import JobLoads, priced
+
+
+def feasible_s(jobs):
+    return priced(jobs).feasible_s
 
 
 def loads(alone_s, *by_link):
@@ -21,29 +25,29 @@ def loads(alone_s, *by_link):
 
 
 def test_with_room_for_all_everybody_goes_as_fast_as_alone():
-    assert iteration_times_s(loads([4.0, 5.0], {0: 2.0}, {0: 2.5})).tolist() == [4.0, 5.0]
+    assert feasible_s(loads([4.0, 5.0], {0: 2.0}, {0: 2.5})).tolist() == [4.0, 5.0]
 
 
 def test_on_one_link_times_are_as_the_roots_of_what_they_bring_to_it():
-    assert iteration_times_s(loads([1.0, 4.0], {0: 1.0}, {0: 4.0})) == pytest.approx([3.0, 6.0])
+    assert feasible_s(loads([1.0, 4.0], {0: 1.0}, {0: 4.0})) == pytest.approx([3.0, 6.0])
 
 
 def test_one_that_cannot_go_faster_leaves_the_rest_to_the_others():
-    assert iteration_times_s(loads([1.0, 7.0], {0: 1.0}, {0: 4.0})) == pytest.approx([7 / 3, 7.0])
+    assert feasible_s(loads([1.0, 7.0], {0: 1.0}, {0: 4.0})) == pytest.approx([7 / 3, 7.0])
 
 
 def test_one_that_meets_two_others_on_links_of_their_own_gives_way():
-    through, one, other = iteration_times_s(loads([1.0] * 3, {0: 1.0, 1: 1.0}, {0: 1.0}, {1: 1.0}))
+    through, one, other = feasible_s(loads([1.0] * 3, {0: 1.0, 1: 1.0}, {0: 1.0}, {1: 1.0}))
     assert one == pytest.approx(other)
     assert through > 1.3 * one
 
 
 def test_nobody_is_under_way():
-    assert iteration_times_s(loads([])).tolist() == []
+    assert feasible_s(loads([])).tolist() == []
 
 
 def test_jobs_that_bring_nothing_take_their_own_time():
-    assert iteration_times_s(loads([2.0, 0.0], {}, {})) == pytest.approx([2.0, 0.0])
+    assert feasible_s(loads([2.0, 0.0], {}, {})) == pytest.approx([2.0, 0.0])
 
 
 @st.composite
@@ -58,7 +62,7 @@ def cases(draw):
 @given(cases())
 def test_no_general_solver_finds_a_smaller_sum(case):
     jobs, links = case
-    found_s = iteration_times_s(jobs)
+    found_s = feasible_s(jobs)
     load = np.zeros((len(found_s), links))
     load[np.repeat(np.arange(len(found_s)), np.diff(jobs.link_start)), jobs.link] = jobs.load_s
     assert np.all(found_s >= jobs.iteration_s)
