@@ -11,28 +11,21 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from echelon.documents import scale_files
 from echelon.documents.scale_files import LOADS
-from echelon.experiment import yaml_file
+from echelon.documents.scale_kept import FOLDER, Kept
+from echelon.documents.scale_points import cluster_of
 from echelon.experiment.schema import Experiment
-from echelon.places import DOCS
 from echelon.running.simulated import blamed, rates_to_note
-from echelon.sweeps.building import built
 from echelonflow.codec import Log
 from echelonflow.errors import InputError
-from echelonflow.files import write_whole
 from echelonflow.records.blame import Cause
 from echelonflow.tables import markdown_table
 
-KEPT = "blame.jsonl"
-FOLDER = DOCS / "scale"
 MOST_PLACEMENTS = 3
-NO_SEED = 0
-"""Nothing else in these clusters is drawn when they are simulated."""
 BASIS = "fair"
 POLICIES = (BASIS, "echelonflow(order=due,within=strict)", "clock")
 CAUSES: tuple[Cause, ...] = ("computation", "communication", "own flows", "other job")
@@ -54,22 +47,19 @@ class BlamedJob(msgspec.Struct, frozen=True):
     """How many other jobs it waited for."""
 
 
-LOG: Log[BlamedJob] = Log("echelon-scale-blame", 1, BlamedJob)
+KEPT: Kept[BlamedJob] = Kept(
+    "blame.jsonl",
+    Log("echelon-scale-blame", 1, BlamedJob),
+    lambda one: (one.gpus, one.load, one.placement, one.policy, one.job),
+)
 
 
 def found_in(gpus: int, folder: Path = scale_files.FOLDER) -> Iterator[BlamedJob]:
     """Of the cluster of so many GPUs, its first placements and `POLICIES`; InputError where there is no such cluster."""
-    sizes = {size.gpus: size for size in scale_files.SIZES}
-    if gpus not in sizes:
-        raise InputError(f"there is no cluster of {gpus} GPUs; there are {', '.join(map(str, sizes))}")
-    path = folder / f"{scale_files.name_of(sizes[gpus])}.yaml"
-    data: dict[str, Any] = dict(yaml_file.read(path).data)
-    over = data.pop("sweep")["over"]
-    placements = over.get("placement", [data["placement"]])[:MOST_PLACEMENTS]
-    paradigms = {job["name"]: job["paradigm"] for job in data["jobs"]}
-    for placement in placements:
-        point = {"network.rate": over["network.rate"][-1], "placement": placement}
-        experiment = built(data, path, point, NO_SEED, POLICIES)
+    cluster = cluster_of(gpus, folder)
+    paradigms = {job["name"]: job["paradigm"] for job in cluster.data["jobs"]}
+    for placement in cluster.placements[:MOST_PLACEMENTS]:
+        experiment = cluster.experiment((gpus, LOADS[-1], placement), POLICIES)
         for policy in POLICIES:
             yield from _blamed(experiment, policy, gpus, placement, paradigms)
 
@@ -155,22 +145,14 @@ def _key(one: BlamedJob) -> tuple[int, str, str]:
     return one.gpus, one.placement, one.job
 
 
-def kept(folder: Path = FOLDER) -> list[BlamedJob]:
-    """What was found before."""
-    path = folder / KEPT
-    return list(LOG.read(path)) if path.is_file() else []
-
-
 def main(sizes: Iterable[int], folder: Path = FOLDER) -> None:
     """Find it out for clusters of these `sizes`; what is kept of others stays."""
-    wanted = set(sizes)
-    found = [one for one in kept(folder) if one.gpus not in wanted]
-    for gpus in sorted(wanted):
+    for gpus in sizes:
+        found = []
         for one in found_in(gpus):
             found.append(one)
             print(f"{gpus} GPUs, {one.placement}, {one.policy}: {one.job}", file=sys.stderr)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / KEPT, LOG.header + b"".join(map(LOG.line, sorted(found, key=lambda one: one.gpus))))
+        KEPT.add(found, folder)
 
 
 if __name__ == "__main__":

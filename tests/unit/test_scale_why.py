@@ -18,7 +18,7 @@ jobs:
   - {name: b, paradigm: gpipe, stages: 3, micro_batches: 2, forward: 10 ms, backward: 20 ms, activation: 500 kB, iterations: 4}
 window: all
 policies: [fair]
-sweep: {over: {network.rate: [100 Mbit/s, 50 Mbit/s], placement: [packed, random(seed=1), random(seed=2), random(seed=3)]}}
+sweep: {over: {network.rate: [200 Mbit/s, 100 Mbit/s, 50 Mbit/s], placement: [packed, random(seed=1), random(seed=2), random(seed=3)]}}
 """
 
 
@@ -95,7 +95,7 @@ def test_what_was_found_of_other_clusters_stays(folder, tmp_path, monkeypatch):
     kept = tmp_path / "kept"
     scale_why.main([256], kept)
     scale_why.main([64], kept)
-    assert [one.gpus for one in scale_why.kept(kept)] == [64, 256]
+    assert [one.gpus for one in scale_why.KEPT.rows_in(kept)] == [64, 256]
 
 
 def scale_why_of(gpus):
