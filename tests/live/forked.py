@@ -13,7 +13,15 @@ from pathlib import Path
 from tests.live.processes import LIMIT_S
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["torch", "torch.distributed", "traffic.live.script", "traffic.live.process_group"])
+_CONTEXT.set_forkserver_preload(
+    [
+        "torch.distributed._functional_collectives",
+        "torch._dynamo",  # which the first step of an optimizer loads
+        "traffic.live.script",
+        "traffic.live.performance",
+        "traffic.live.process_group",
+    ]
+)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from traffic.live.direct import Direct
 from traffic.live.early import Early, MismatchError, Taker
 from traffic.live.engine import Engine
 from traffic.live.exchange import Key
-from traffic.live.link import Link
+from traffic.live.link import TCP_USER_TIMEOUT, Link
 from traffic.live.mailbox import Mailbox
 from traffic.live.running import Running
 
@@ -105,6 +105,9 @@ def test_where_nobody_waits_a_sender_is_kept_waiting(monkeypatch):
         while not unread.wait(0.01):
             if theirs.early.is_enough(0):
                 break
+        connection = ours._links[1]._connection
+        while connection.getsockopt(socket.IPPROTO_TCP, TCP_USER_TIMEOUT):  # or it would give up after that time
+            assert not unread.wait(0.01)
         assert sum(map(len, (come.data for come in theirs.early._waiting.values()))) < 1 << 24
         found = receive(theirs, 0, 1, 1 << 26)
         assert found.wait() is None
@@ -158,6 +161,16 @@ def test_a_proper_end_is_no_failure_for_who_expects_nothing_of_it():
         sent, found = send(second, 2, 1, 10), receive(third, 1, 1, 10)
         assert (sent.wait(), found.wait()) == (None, None)
         assert "rank 0 at h0 ended before an operation" in str(receive(second, 0, 2, 10).wait())
+
+
+def test_whoever_ends_does_not_take_the_ends_of_others_for_deaths():
+    elements = 1 << 24
+    with engines(3) as (first, second, third):
+        send(first, 2, 1, elements)
+        first.close()  # the second hears of it at once, and closes its end while there is still much to send to the third
+        found, sent = receive(third, 0, 1, elements), send(second, 2, 2, 10)
+        assert (found.wait(), sent.wait()) == (None, None)
+        assert receive(third, 1, 2, 10).wait() is None
 
 
 def test_another_thread_gets_what_has_come_and_what_comes():

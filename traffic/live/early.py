@@ -112,6 +112,10 @@ class Early:
         with self._lock:
             return next((each for each in self._waiting if each in wanted), None)
 
+    def is_much(self, rank: int) -> bool:
+        """Whether half as much of a rank waits as may."""
+        return self._bytes[rank] > MOST_EARLY_BYTES // 2
+
     def is_enough(self, rank: int) -> bool:
         """Whether so much of a rank waits that no more should be read, as nothing that another thread carries out waits for it."""
         if self._bytes[rank] <= MOST_EARLY_BYTES:

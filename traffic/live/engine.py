@@ -125,6 +125,11 @@ class Engine:
 
     # In the engine's thread
 
+    @property
+    def _is_closing(self) -> bool:
+        """Whether farewells have been said."""
+        return self._closing_until_s < float("inf")
+
     def _run(self) -> None:
         go_first()
         try:
@@ -150,7 +155,7 @@ class Engine:
                 self._heed(rank, link)
             now_s = time.monotonic()
             left_s = min(LONGEST_WAIT_S, max(self._closing_until_s - now_s, 0.0))
-            if self._closing_until_s < float("inf"):
+            if self._is_closing:
                 if not left_s or all(not link.wants_write and link.is_acknowledged for link in self._links.values()):
                     return
                 left_s = min(left_s, _LOOK_S)
@@ -169,6 +174,8 @@ class Engine:
         descriptor = link.fileno()
         if descriptor < 0 or descriptor not in self._heeded:
             return
+        if self._failure is None and self.early.is_much(rank):
+            link.ask_for_patience()
         if self._failure is None and not link.is_awaited and self.early.is_enough(rank):
             self._unread.add(rank)
         else:
@@ -188,7 +195,7 @@ class Engine:
         except MismatchError as error:
             self._fail(f"{self._own}: {error}")
         except LostError as error:
-            if self._failure is not None:
+            if self._failure is not None or self._is_closing:  # whoever has heard our farewell closes its end
                 self._part_from(rank)
             elif link.said_farewell:
                 self._fail(self._ended_before(rank))
@@ -229,7 +236,7 @@ class Engine:
         """Nothing goes on: whatever is under way, and whatever will be submitted, ends with this. All ranks are told the same."""
         if self._failure is None:
             self._failure = why
-            for link in self._links.values():
+            for link in () if self._is_closing else self._links.values():
                 link.say_farewell(why)
             self.on_failure(why)
         self._end_all(self._failure)

@@ -23,12 +23,14 @@ from traffic.live.streams import Inlet
 _FRAME = struct.Struct("!QQQQI")
 _FAREWELL = Key(0, 0, 0)
 """What no operation is called: its sender ends."""
+_PATIENCE = Key(0, 0, 1)
+"""Nor this: its sender may not read for a while, so that nothing is acknowledged."""
 _MOST_FAREWELL_BYTES = 1000
 MOST_PER_WAKE_BYTES = 1 << 22
 """A bound on what one connection moves before the others have their turn."""
 _ALIVE = ((socket.TCP_KEEPIDLE, 1), (socket.TCP_KEEPINTVL, 1), (socket.TCP_KEEPCNT, 3))
 """A host that has vanished is noticed within four seconds, though nothing is sent."""
-_TCP_USER_TIMEOUT = 18
+TCP_USER_TIMEOUT = 18
 _UNANSWERED_MS = 4000
 _DISCARDED = 1 << 16
 
@@ -55,7 +57,7 @@ class Link:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in _ALIVE:
             connection.setsockopt(socket.IPPROTO_TCP, option, value)
-        connection.setsockopt(socket.IPPROTO_TCP, _TCP_USER_TIMEOUT, _UNANSWERED_MS)
+        connection.setsockopt(socket.IPPROTO_TCP, TCP_USER_TIMEOUT, _UNANSWERED_MS)
         if send_buffer_bytes is not None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
         self._queue: deque[_Waiting] = deque()
@@ -70,6 +72,8 @@ class Link:
         self._left_bytes = 0
         """Of the frame that is being read."""
         self._farewell = bytearray()
+        self._has_asked = False
+        """For patience."""
         self._is_discarding = False
         self.said_farewell = False
         """Whether the other end has."""
@@ -106,6 +110,12 @@ class Link:
         self._queue.append(_Waiting(header, None, is_header=True))
         self._queue.append(_Waiting(view, on_left))
 
+    def ask_for_patience(self) -> None:
+        """The other end is not to take it for our death that we do not read."""
+        if not self._has_asked:
+            self._has_asked = True
+            self._queue.append(_Waiting(memoryview(_FRAME.pack(*_PATIENCE, 0, 0)), None, is_header=True))
+
     def say_farewell(self, why: str = "") -> None:
         """Nothing follows. With a reason, what has not left is dropped, but for the rest of a frame."""
         text = why.encode()[:_MOST_FAREWELL_BYTES]
@@ -117,7 +127,7 @@ class Link:
     def _drop_waiting(self) -> None:
         kept = []
         if self._queue and (self._is_within or not self._queue[0].is_header):
-            count = 2 if self._queue[0].is_header else 1
+            count = 2 if self._queue[0].is_header and len(self._queue) > 1 and not self._queue[1].is_header else 1
             # Copied, as whoever hears that its operation has failed may use its memory again.
             kept = [_Waiting(memoryview(bytes(self._queue[place].view)), None) for place in range(count)]
         self._queue.clear()
@@ -130,6 +140,8 @@ class Link:
             inlet.put(come.data)
         if not inlet.is_full:
             self._inlets[key] = inlet
+            if self._left_bytes and self._frame == key:
+                self._check(inlet, self._total_bytes)
 
     def _check(self, inlet: Inlet, total_bytes: int) -> None:
         if total_bytes != inlet.total_bytes:
@@ -199,6 +211,8 @@ class Link:
             self._frame, self._header_bytes = Key(*key), 0
             if self._frame == _FAREWELL:
                 self.said_farewell = not self._left_bytes
+            elif self._frame == _PATIENCE:
+                self._connection.setsockopt(socket.IPPROTO_TCP, TCP_USER_TIMEOUT, 0)
             else:
                 inlet = self._inlets.get(self._frame)
                 if inlet is not None:
