@@ -76,12 +76,12 @@ def _starving(cells: Sequence[ScaleCell]) -> list[str]:
 def _completion(ended: Sequence[EndedCell]) -> list[str]:
     heavy = [cell for cell in ended if cell.load == max(LOADS)]
     known = {policy: ratio_over_basis(heavy, policy) for policy in policies(heavy) if policy != BASIS}
-    each = ", ".join(f"`{policy}` {text(found)}" for policy, found in known.items() if found is not None)
+    each = " ".join(f"`{policy}` has {text(found)}." for policy, found in known.items() if found is not None)
     if not each:
         return []
     on = " and ".join(f"{gpus:,}" for gpus in sorted({cell.gpus for cell in heavy}))
-    line = f"Mean completion time leaves out no placement: a job that starves goes on when others have ended. At load {max(LOADS):g}, "
-    return [f"{line}on {on} GPUs, over that under fair sharing: {each}."]
+    line = f"Mean completion time leaves out no placement: a job that starves goes on when others have ended. At load {max(LOADS):g} "
+    return [f"{line}on {on} GPUs it is compared with that under fair sharing. {each}"]
 
 
 def _above_the_bound(cells: Sequence[ScaleCell], bounds: Bounds) -> list[str]:

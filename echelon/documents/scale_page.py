@@ -67,7 +67,7 @@ iterations are in it, and no placement is left out: a job that starves goes on w
 would last about equally long at a pace that they can keep up together. Made by `python -m echelon.documents.scale_ends 64 256`."""
 _SLOWDOWN = """\
 A job's slowdown is its iteration time over its least time alone. The first number is the mean over jobs, the second that of the job that is slowed
-down most; both are means over the placements in which the policy starves no job. *Bound* is a lower bound on the mean, over all placements.
+down most. Both are means over the placements in which the policy starves no job. *Bound* is a lower bound on the mean, over all placements.
 It holds for all schedulers while all jobs run: no iteration takes less than alone, and links carry no more than they can
 (`echelonflow/scheduling/bounds/pace.py`). Connections take the paths that they take in the simulation."""
 _BOUNDS_MADE = """\

@@ -81,7 +81,7 @@ def test_completion_times_are_those_of_starved_jobs_too():
     assert ratio_over_basis(ended("a"), "clock", load=0.9) == (2.5, None, None)
     page = plain(scale_page.page(cells("a"), bounds("a"), ended("a")))
     assert section(page, "Completion time").count("| `clock` | 2.500 |") == len(LOADS)
-    assert "on 64 GPUs, over that under fair sharing: `fifo` 0.750, `clock` 2.500." in page
+    assert "on 64 GPUs it is compared with that under fair sharing. `fifo` has 0.750. `clock` has 2.500." in page
     page = scale_page.page(cells("a"), bounds("a"))
     assert "## Completion time" not in page
     assert "Mean completion" not in page
