@@ -120,7 +120,9 @@ def _report_sweep(folder: Path, pictures: Pictures, figures: Figures) -> int:
     write_tables(state, folder)
     missing = state.total - state.done
     damaged = f"{state.damaged} damaged, " if state.damaged else ""
-    say(f"{state.total} cells: {missing - state.damaged} not made yet, {damaged}{state.failed} failed, {state.invalid} invalid")
+    say(
+        f"{state.total} cells: {missing - state.damaged} not made yet, {damaged}{state.failed} failed, {state.invalid} invalid"
+    )
     say(f"report: {page}")
     for path in drawn:
         say(f"picture: {path}")
