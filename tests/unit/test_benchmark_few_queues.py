@@ -85,7 +85,7 @@ def test_figures_say_what_a_cell_costs_and_which_pairs_are_turned():
     )
     order = named(figures, "the same order on packets, valid runs")
     # links and rate are 2 % apart in fluid, and do not count
-    assert (order.ok, order.measured) == (False, f"1 of 2 pairs; not clock: {TOP} and {LINKS}")
+    assert (order.ok, order.measured) == (False, f"1 of 2 pairs. Not clock: {TOP} and {LINKS}")
     assert named(figures, "off fluid").measured == "7.8% (up to 35.0%)"
 
 

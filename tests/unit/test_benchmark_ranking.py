@@ -32,7 +32,7 @@ def test_a_pair_in_another_order_is_named():
     found.append(SteadyRun("x", "aalo", 0, 1.0, 9.0, valid=False))
     *_, order, of_all, off = ranking.figures(found)
     # fair and edf are 1 % apart in fluid, and do not count; clock is faster there than fifo, and slower on packets
-    assert order.measured == "4 of 5 pairs; not x: fifo and clock"
+    assert order.measured == "4 of 5 pairs. Not x: fifo and clock"
     assert order.ok is False
     assert of_all.measured.startswith("4 of 9 pairs")
     assert of_all.ok is None
