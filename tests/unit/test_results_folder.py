@@ -75,7 +75,7 @@ def test_a_valid_experiment(tmp_path):
         assert row["pcap_bytes"] == row["size_bytes"]
         assert row["pcap_dscp"] == row["dscp"]
         assert float(row["pcap_finish_s"]) == pytest.approx(float(row["finish_s"]), abs=1e-5)
-        assert float(row["pcap_start_s"]) == pytest.approx(float(row["start_s"]), abs=1e-5)
+        assert float(row["pcap_start_s"]) >= float(row["start_s"]) - 1e-5  # behind others it waits in its host's queue
     written = json.loads((root / "summary.json").read_text())
     assert written["valid"] is True
     assert written["reasons"] == []

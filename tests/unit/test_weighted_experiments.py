@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from echelon.experiment import schema
-from echelon.running.explaining import _enforcer
+from echelon.running.stages import _enforcer
 from echelonflow.errors import InputError
 from echelonflow.model import topologies
 from echelonflow.wire.messages import Queues
