@@ -40,7 +40,7 @@ class Realism:
     training jobs end later than they would by an exponential time of mean `late_s`, drawn anew in every repeat. After an
     idle spell a link passes up to `burst_s` of its capacity at once (`simulator.bursts`), as the testbed's links do by
     2 to 20 ms. A flow ends by so much sooner, at most, for each spell in which its whole path was idle. Where senders pace
-    (enforcer `rate`) no flow gains by it. A `disturbance` changes each computation by next to nothing, where it is asked how much hangs
+    (enforcer `rate`) no flow gains by it. A `disturbance` changes each step by next to nothing, where it is asked how much hangs
     on that. Raises InputError for values out of range.
     """
 

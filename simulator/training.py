@@ -90,7 +90,7 @@ class TrainingJobs:
     can be released next (`candidates`), and only with `clocks` what the clocks of the jobs say. Without `connections`
     snapshots do not tell what is sent from host to host. Where a policy has `slots`,
     iterations of jobs begin when it says so; it is asked when jobs come or go. Where a run has measured when they began, that counts.
-    Jobs without a placement wait in the `queue` until there is room for them. A `disturbance` changes how long computations take.
+    Jobs without a placement wait in the `queue` until there is room for them. A `disturbance` changes a little what steps take.
     """
 
     def __init__(
@@ -453,7 +453,8 @@ class TrainingJobs:
         self.candidates.release(key, self._flow(i, key[2])[0].index)
         self._slot = _set(self._slot, self._handles, slot)
         self._handle = _set(self._handle, slot, self._handles)
-        self._released.append((self._handles, float(size_bytes)))
+        sent_bytes = float(size_bytes) if self._disturbance is None else self._disturbance.of(key, size_bytes)
+        self._released.append((self._handles, sent_bytes))
         self._in_flight[self._handles] = (i, key, now_s, ready_s)
         self._handles += 1
 

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from echelon.running.stages import Stages, Times
 from echelonflow.model.measured import Measured
 from echelonflow.records.budget import Ensemble, ExplainedRun, Members
-from simulator.disturbance import DISTURBED_S, Disturbance
+from simulator.disturbance import Disturbance
 
 MEMBERS = 8
 """Simulations of each stage. Where iterations scatter by ±2 %, twice their deviation, causes are told apart that do more than 1.1 % (of 4
 simulations it would be 1.7 %). 16 would take twice as long, for 0.7 %; runs of one policy are judged together anyway."""
+_SAME_COURSE_S = 1e-4
+"""Mean iterations that differ by less are of the same course of events: whatever hangs on chance would be far apart."""
 MOST_STEPS = 20_000
 """Steps of all iterations of a run. Beyond that an ensemble would take many minutes."""
 
@@ -51,5 +53,5 @@ def _each(stages: Stages, measured: Measured) -> Iterator[Times]:
 
 
 def _alike(one: Times, other: Times) -> bool:
-    """Whether two simulations took the same course: whatever hangs on chance would be far apart."""
-    return all(abs(one[job] - other[job]) < DISTURBED_S for job in one)
+    """Whether two simulations took the same course."""
+    return all(abs(one[job] - other[job]) < _SAME_COURSE_S for job in one)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -51,7 +52,7 @@ class JobEffects:
     simulations: int = 1
     """So many of each stage say that. From budget.json."""
     scatter: float = 0.0
-    """How far iterations scatter by chance in the simulations with all causes: twice their deviation over their mean. From budget.json."""
+    """How far iterations scatter by chance in these: twice their deviation over their mean. From budget.json."""
 
     @property
     def explained_s(self) -> float:
@@ -61,7 +62,7 @@ class JobEffects:
     @property
     def hangs_on_chance(self) -> bool:
         """Whether its iterations scatter by more than is told from nothing."""
-        return self.scatter > TOLD_APART
+        return self.simulations > 1
 
     @property
     def moved(self) -> tuple[Effect, ...]:
@@ -74,11 +75,26 @@ class JobEffects:
 
 
 def effects(budgets: Mapping[str, JobBudget], ensemble: Ensemble | None = None) -> dict[str, JobEffects]:
-    """What moved each job of a run: by its `ensemble` where there is one, else by one simulation of each stage."""
-    return {
-        job: _by_one(budget) if ensemble is None or job not in ensemble.links_s else _by_many(job, budget, ensemble)
-        for job, budget in budgets.items()
-    }
+    """What moved each job of a run: by one simulation of each stage, or by its `ensemble` if the job scatters in that.
+
+    A job that does not is judged as if there were none.
+    """
+    return {job: _effects(job, budget, ensemble) for job, budget in budgets.items()}
+
+
+def _effects(job: str, budget: JobBudget, ensemble: Ensemble | None) -> JobEffects:
+    if ensemble is None or job not in ensemble.links_s:
+        return _by_one(budget)
+    scatter = _scatter([stage[job] for stage in ensemble.stages_s])
+    return _by_many(job, budget, ensemble, scatter) if scatter > TOLD_APART else _by_one(budget)
+
+
+def _scatter(stages: Sequence[Sequence[float]]) -> float:
+    """Twice the deviation within stages, over their mean."""
+    different = dict.fromkeys(map(tuple, stages))
+    mean_s = statistics.fmean(statistics.fmean(times_s) for times_s in different)
+    variance = statistics.fmean(statistics.variance(times_s) for times_s in different)
+    return 2 * math.sqrt(variance) / mean_s if mean_s > 0 else 0.0
 
 
 def _by_one(budget: JobBudget) -> JobEffects:
@@ -92,7 +108,7 @@ def _by_one(budget: JobBudget) -> JobEffects:
     )
 
 
-def _by_many(job: str, budget: JobBudget, ensemble: Ensemble) -> JobEffects:
+def _by_many(job: str, budget: JobBudget, ensemble: Ensemble, scatter: float) -> JobEffects:
     on_time_s, computation_s, decisions_s, links_s = (stage[job] for stage in ensemble.stages_s)
     return JobEffects(
         budget.iteration_s,
@@ -102,7 +118,7 @@ def _by_many(job: str, budget: JobBudget, ensemble: Ensemble) -> JobEffects:
         difference(links_s, decisions_s),
         one_more(budget.iteration_s, links_s),
         len(links_s),
-        2 * statistics.stdev(links_s) / statistics.fmean(links_s) if any(links_s) else 0.0,
+        scatter,
     )
 
 
@@ -137,7 +153,7 @@ def judge_together(runs: Sequence[Mapping[str, JobEffects]], limits: Limits) -> 
     reasons = []
     for name in dict.fromkeys(job for run in runs for job in run):
         jobs = [run[name] for run in runs if name in run]
-        if all(job.simulations == 1 for job in jobs):
+        if not any(job.hangs_on_chance for job in jobs):
             continue
         unexplained = _Shares.of(
             [[job.unexplained] for job in jobs], jobs, limits.max_unexplained_iteration, limits.max_unexplained_exposed

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from results.analysis.budget import JobBudget
-from results.analysis.effects import TOLD_APART
 from results.analysis.summary import PolicyResult
 from results.report.printed_column import SECONDS, PrintedColumn, TimeUnit, format_share, plain, printed, timed
 
@@ -64,7 +63,7 @@ def chance_lines(results: Sequence[PolicyResult]) -> list[str]:
     """Which jobs hang on chance under which policies, and by how many simulations they were judged; nothing where none does."""
     lines = []
     for policy in dict.fromkeys(result.policy for result in results):
-        hang = [r for r in results if r.policy == policy and r.scatter is not None and r.scatter > TOLD_APART]
+        hang = [r for r in results if r.policy == policy and r.scatter is not None]
         if hang:
             jobs = ", ".join(result.job for result in hang)
             most = max(result.scatter for result in hang if result.scatter is not None)

@@ -115,9 +115,9 @@ class TestOneRun:
         assert not keeps_limits(found, Limits())
         assert judge_effects(found, fidelity, Limits(max_scatter_iteration=0.2)) == []
 
-    def test_without_scatter_it_is_the_rule_of_single_simulations(self, fidelity):
-        """At the limit of 2 %, and at that of 3 % of exposed communication, from both sides."""
-        still = (0.0,) * 8
+    def test_a_job_that_hardly_scatters_is_judged_by_single_simulations(self, fidelity):
+        """At the limit of 2 %, and at that of 3 % of exposed communication, from both sides: whatever its ensemble says."""
+        still = tuple(0.1 * off_s for off_s in SPREAD)
         for limits in (Limits(max_unexplained_exposed=1.0), Limits()):
             for iteration_s in (4.89, 4.91, 4.95, 5.0, 5.05, 5.09, 5.11):
                 run = {JOB: budget(iteration_s)}
@@ -125,7 +125,7 @@ class TestOneRun:
                 assert judge_effects(one, fidelity, limits) == judge_effects(many, fidelity, limits)
         for moved_s in (0.05, 0.09, 0.11):
             run = {JOB: dataclasses.replace(budget(5.0 + moved_s, 5.0 + moved_s), links_s=moved_s)}
-            many = effects(run, ensemble(links_s=5.0 + moved_s, spread=still))
+            many = effects(run, ensemble(links_s=5.3, spread=still))
             assert judge_effects(effects(run), fidelity, Limits()) == judge_effects(many, fidelity, Limits())
 
 
@@ -207,9 +207,8 @@ class TestFolders:
         alone = {label: msgspec.structs.replace(run, ensemble=None) for label, run in known.items()}
         write_budgets(RunFolder(root).budget, Budgets(alone))
         by_one = analysed(root).runs[0]
-        assert by_many.effects["pipeline"].simulations == 3
-        assert by_many.effects["pipeline"].scatter < 1e-4
-        assert [text[:36] for text in by_many.reasons] == [text[:36] for text in by_one.reasons]
+        assert by_many.effects == by_one.effects
+        assert by_many.reasons == by_one.reasons
         assert by_one.valid == (place < 3)
 
     def test_runs_that_keep_limits_are_not_simulated_many_times(self, tmp_path):
