@@ -51,7 +51,7 @@ def test_an_iteration_ends_with_a_step_of_the_first_optimizer_that_makes_one(obs
 
 def test_a_wait_is_noted_with_what_was_waited_for_and_pacing_comes_before_it(observer, iterations):
     paced, resumed = [], []
-    observer.pace, observer.resumed = paced.append, resumed.append
+    observer.pace, observer.resumed = paced.append, lambda *times_s: resumed.append(times_s)
     one, step = operation(), optimizer()
     observer.called(one)
     with observer.waiting_for(one):
@@ -61,7 +61,8 @@ def test_a_wait_is_noted_with_what_was_waited_for_and_pacing_comes_before_it(obs
     assert isinstance(called, Called)
     assert isinstance(waited, Waited)
     assert waited.operations == (one,)
-    assert waited.time_s <= one.ended_s <= waited.until_s == resumed[0]
+    assert waited.time_s <= one.ended_s <= waited.until_s
+    assert resumed == [(one.ended_s, waited.until_s)]
     assert paced == [0, 1, None]  # before the call, before the wait, and at the end of the iteration
 
 

@@ -69,5 +69,17 @@ def test_what_is_no_computation_of_the_job_and_what_was_seen_already_is_passed_o
     found.pace(None)
     found.pace(7)
     assert (len(told), found.computed) == (2, 2)
-    found.resumed(60.0)
-    assert found.since_s == 60.0
+
+
+def test_a_virtual_gpu_goes_on_when_what_it_waits_for_has_ended_whenever_the_thread_does(clock):
+    found, _ = rehearsed(clock, True, 0.1, 0.2)
+    found.resumed(50.4, 50.43)
+    assert found.since_s == 50.4
+    found.resumed(50.2, 50.5)  # it had ended before, while the GPU still computed
+    assert found.since_s == 50.4
+
+
+def test_computation_that_is_measured_goes_on_when_the_thread_does(clock):
+    found, _ = rehearsed(clock, False, 0.1, 0.2)
+    found.resumed(50.4, 50.43)
+    assert found.since_s == 50.43

@@ -98,13 +98,14 @@ class Observer:
     """Notes what this process does. `on_iteration` is called at each end of an iteration, in the program's own thread.
 
     `pace` is called whenever the program has computed, before that counts as over, with the number of the event that follows (None: the end of
-    the iteration). Whoever stretches computation does it there. `resumed` is called with the moment to which the program has waited.
+    the iteration). Whoever stretches computation does it there. `resumed` is called when the program has waited, with the moment at which what it
+    waited for had ended, and that at which it went on.
     """
 
     def __init__(self) -> None:
         self.on_iteration: Callable[[Iteration], None] = lambda _: None
         self.pace: Callable[[int | None], None] = lambda _: None
-        self.resumed: Callable[[float], None] = lambda _: None
+        self.resumed: Callable[[float, float], None] = lambda _, __: None
         self.current = Iteration(time.monotonic())
         self._lock = threading.Lock()
         self._unseen: list[Operation] = []
@@ -178,7 +179,7 @@ class Observer:
                     self._unseen.remove(operation)
                 until_s = time.monotonic()
                 self.current.note(Waited((operation,), begin_s, until_s))
-            self.resumed(until_s)
+            self.resumed(until_s if operation.ended_s is None else operation.ended_s, until_s)
 
     def _backward_computed(self) -> None:
         """Called when a backward pass has computed all. What DDP has queued comes next, and waits."""
@@ -197,9 +198,10 @@ class Observer:
         ended = [(each, each.ended_s) for each in self._unseen if each.ended_s is not None]
         self._unseen = [each for each in self._unseen if each.ended_s is None]
         if ended:
-            until_s = max(since_s, *(at_s for _, at_s in ended))
+            ended_s = max(at_s for _, at_s in ended)
+            until_s = max(since_s, ended_s)
             self.current.note(Waited(tuple(each for each, _ in ended), since_s, until_s))
-            self.resumed(until_s)
+            self.resumed(ended_s, until_s)
 
     def _stepped(self, optimizer: object, *_: Any) -> None:
         if self._is_aside:

@@ -143,7 +143,7 @@ class Performance:
             self._begin_iteration(number, self._rehearsal.since_s)
             return
         self._is_over = True
-        self._observer.pace, self._observer.resumed = (lambda _: None), (lambda _: None)
+        self._observer.pace, self._observer.resumed = (lambda _: None), (lambda _, __: None)
         self._agent.finish()
         outcome = LiveOutcome(
             job=self._part.job,

@@ -16,8 +16,9 @@ class Rehearsal:
     """The computations of one rank of `job`, in the iterations that count.
 
     Where computation is `profiled`, what ends too early lasts until it should have ended: a GPU that takes so long. What ends too late is
-    late by that. The next one begins when this one was due, as it does in a replay, so that being late does not add up. Elsewhere a
-    computation takes what it takes, whatever was seen before: it is due when it ends.
+    late by that. The next one begins when this one was due, as it does in a replay, so that being late does not add up. Or it begins when an operation
+    has ended that the program waits for: a GPU goes on then, even while the thread that waits has yet to get the processor. Elsewhere a
+    computation takes what it takes, whatever was seen before: it begins when the program goes on, and is due when it ends.
     """
 
     def __init__(self, job: Job, rank: int, profiled: bool, on_computed: OnComputed) -> None:
@@ -37,9 +38,9 @@ class Rehearsal:
         self.iteration, self.since_s = iteration, since_s
         self._seen.clear()
 
-    def resumed(self, since_s: float) -> None:
-        """The program has waited, and computes since `since_s`."""
-        self.since_s = since_s
+    def resumed(self, ended_s: float, until_s: float) -> None:
+        """The program has waited for what had ended at `ended_s`, and goes on since `until_s`."""
+        self.since_s = until_s if self.overran is None else max(self.since_s, ended_s)
 
     def pace(self, event: int | None) -> None:
         """The program has computed up to its event of that number, None up to the end of the iteration. Returns when that is due."""
