@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from echelonflow.scheduling import fill, greedy
 from echelonflow.scheduling.allocation import Allocation
 from echelonflow.scheduling.folding import UNDECIDED, contended
+from echelonflow.scheduling.foldings import links
 from echelonflow.scheduling.foldings.links import fold
 from echelonflow.wire.classes import DATA_CLASSES
 from simulator.realism import shared_by_class
@@ -36,6 +39,17 @@ def folded(rank, paths, in_force, classes=DATA_CLASSES, rates=None):
     return [None if held_back else traffic_class for traffic_class, held_back in rows]
 
 
+def least(rank, paths, in_force, classes=DATA_CLASSES):
+    """The same, with no classes spared for whoever comes later: the first ones that the order allows."""
+    with mock.patch.object(links, "SPARED", len(classes)):
+        return folded(rank, paths, in_force, classes)
+
+
+def most_needed(rank, paths, in_force):
+    """The last class that would be in use if there were as many as anyone could need."""
+    return max(least(rank, paths, in_force, range(1, 100)), default=0)
+
+
 @settings(deadline=None)
 @given(snapshots(), st.randoms())
 def test_where_classes_suffice_service_by_class_is_service_by_rank(snapshot, random):
@@ -53,8 +67,8 @@ def test_flows_of_two_hosts_are_not_kept_apart_on_an_uplink_as_fast_as_both():
     assert contended(wide).tolist() == [True, True, False, False, False]
     assert contended(narrow).tolist() == [True, True, True, False, False]
     order = Allocation(np.ones(2), np.arange(2))
-    assert fold(wide, order, undecided(2), DATA_CLASSES).traffic_class.tolist() == [1, 1]
-    assert fold(narrow, order, undecided(2), DATA_CLASSES).traffic_class.tolist() == [1, 2]
+    assert fold(wide, order, undecided(2), DATA_CLASSES).traffic_class.tolist() == [3, 3]
+    assert fold(narrow, order, undecided(2), DATA_CLASSES).traffic_class.tolist() == [3, 4]
 
 
 def test_a_host_that_two_others_send_to_is_contended():
@@ -66,7 +80,7 @@ def test_the_order_is_kept_on_every_link_and_equal_places_are_equal_classes(draw
     rank, paths, in_force, _ = columns(drawn)
     found = folded(rank, paths, in_force)
     assert set(found) <= set(DATA_CLASSES)
-    enough = max(folded(rank, paths, in_force, range(1, 100)), default=0) <= DATA_CLASSES[-1]
+    enough = most_needed(rank, paths, in_force) <= DATA_CLASSES[-1]
     for a, b in meeting(paths):
         if rank[a] < rank[b]:
             assert found[a] < found[b] or (not enough and found[a] == found[b] == DATA_CLASSES[-1])
@@ -78,13 +92,19 @@ def test_the_order_is_kept_on_every_link_and_equal_places_are_equal_classes(draw
 def test_flows_in_flight_move_up_only_where_classes_run_out(drawn):
     rank, paths, in_force, _ = columns(drawn)
     found = folded(rank, paths, in_force)
-    wide = folded(rank, paths, in_force, range(1, 100))  # as many classes as anyone could need
-    if max(wide, default=0) <= DATA_CLASSES[-1]:
-        assert found == wide
+    enough = most_needed(rank, paths, in_force) <= DATA_CLASSES[-1]
     for a, (new, old) in enumerate(zip(found, in_force, strict=True)):
         if new < old:
-            assert max(wide) > DATA_CLASSES[-1]
+            assert not enough
             assert not any(rank[b] < rank[a] for b in range(len(rank)) if paths[a] & paths[b])
+
+
+@given(flows)
+def test_who_is_in_flight_is_moved_as_if_no_classes_were_spared_and_new_flows_are_no_higher(drawn):
+    rank, paths, in_force, _ = columns(drawn)
+    new, first = folded(rank, paths, in_force), least(rank, paths, in_force)
+    assert all(one >= other for one, other in zip(new, first, strict=True))
+    assert all(new[a] == first[a] for a in range(len(rank)) if in_force[a] != UNDECIDED)
 
 
 @given(flows)
@@ -98,9 +118,8 @@ def test_nobody_is_served_above_packets_of_a_flow_before_him(drawn):
 def test_held_back_is_nobody_who_has_a_rate_and_nobody_where_classes_suffice(drawn):
     rank, paths, in_force, rates = columns(drawn)
     every, found = folded(rank, paths, in_force), folded(rank, paths, in_force, rates=rates)
-    wide = folded(rank, paths, in_force, range(1, 100))
-    if max(wide, default=0) <= DATA_CLASSES[-1]:
-        assert found == every == wide
+    if most_needed(rank, paths, in_force) <= DATA_CLASSES[-1]:
+        assert found == every
     for row, at in enumerate(found):
         if at is not None:
             continue
@@ -158,15 +177,29 @@ def meeting(paths):
     return [(a, b) for a in flows for b in flows if paths[a] & paths[b]]
 
 
-def test_flows_that_do_not_meet_share_the_first_class():
-    assert folded([0, 1, 2], [{0}, {1}, {2}], [UNDECIDED] * 3) == [1, 1, 1]
+def test_flows_that_do_not_meet_share_a_class():
+    assert folded([0, 1, 2], [{0}, {1}, {2}], [UNDECIDED] * 3) == [3, 3, 3]
+
+
+def test_new_flows_leave_classes_above_them_as_long_as_there_are_enough():
+    assert folded(range(2), [{0}] * 2, [UNDECIDED] * 2) == [3, 4]
+    assert folded(range(6), [{0}] * 6, [UNDECIDED] * 6) == [2, 3, 4, 5, 6, 7]
+    assert folded(range(3), [{0}] * 3, [UNDECIDED] * 3, classes=[1, 2, 3]) == [1, 2, 3]
+    assert folded([0], [{0}], [UNDECIDED], classes=[1, 2, 3, 4]) == [2]
+
+
+def test_a_newcomer_in_front_moves_nobody_while_a_class_above_is_free():
+    assert folded([0, 1], [{0}, {0}], [UNDECIDED, 3]) == [2, 3]
+    assert folded([0, 1, 2], [{0}] * 3, [UNDECIDED, 2, 3]) == [1, 2, 3]
+    assert folded([1, 0, 2], [{0}] * 3, [UNDECIDED, 1, 3]) == [2, 1, 3]
+    assert folded([2, 0, 1], [{0}] * 3, [UNDECIDED, 1, 3]) == [4, 1, 3]
 
 
 def test_the_head_leaving_moves_nobody():
     assert folded([0, 1], [{0}, {0}], [2, 3]) == [2, 3]
 
 
-def test_a_newcomer_in_front_moves_those_behind_down_no_further_than_needed():
+def test_a_newcomer_in_front_of_the_first_class_moves_those_behind_down_no_further_than_needed():
     assert folded([0, 1, 2], [{0}, {0}, {0}], [UNDECIDED, 1, 4]) == [1, 2, 4]
 
 

@@ -17,6 +17,8 @@ from echelonflow.scheduling.folding import UNDECIDED, Folding, contended
 from echelonflow.scheduling.snapshot import Snapshot
 
 HOLDS_BACK = True
+SPARED = 3
+"""One part in so many of the classes is spared for whoever comes later and goes first. Half of them would leave too few for flows that queue up."""
 
 
 def fold(snapshot: Snapshot, allocation: Allocation, in_force: Ints, classes: Sequence[int]) -> Folding:
@@ -26,6 +28,10 @@ def fold(snapshot: Snapshot, allocation: Allocation, in_force: Ints, classes: Se
     in each other's way (`contended`) are kept apart, so few classes go a long way; equal ranks get one class. A flow in
     flight keeps its class or is moved down, by as little as the order demands. Were it moved up, its new packets would
     overtake those that wait in the lower class, which TCP takes for loss.
+
+    A new flow leaves a third of the classes above it free, unless the order demands otherwise. So whoever is to go before it later finds one
+    that has none of its packets. Were it moved down for him, all that it has queued would share his class until it is gone:
+    tens of milliseconds where links are slow.
 
     Where that leaves too few classes, flows that wait take none: those for which the allocation has nothing now, while
     others use a link of theirs. First it is those that have no class yet, then all. They are held back at their
@@ -44,6 +50,7 @@ def fold(snapshot: Snapshot, allocation: Allocation, in_force: Ints, classes: Se
     for left_out in (np.zeros_like(waits), waits & (held == UNDECIDED), waits):
         place = order.places(held, ~left_out)
         if not ((place > last) & ~waits).any():
+            place = order.lowered(place, held, last)
             break
     else:
         first = order.places(np.full_like(held, UNDECIDED), ~waits) == 0
@@ -87,14 +94,44 @@ class _Order:
         nobody behind that flow is placed above them.
         """
         place = np.full(len(self.rank), UNDECIDED)
-        next_free = np.zeros(int(self.path_link.max(initial=-1)) + 1, np.int64)  # by link: below all placed so far
-        order = np.argsort(self.rank, kind="stable")
-        order = order[taking_part[order]]
-        for rows in np.split(order, np.flatnonzero(np.diff(self.rank[order])) + 1):
-            paths = [self.path_link[self.path_start[row] : self.path_start[row + 1]] for row in rows.tolist()]
-            links = np.concatenate(paths or [rows])
+        next_free = np.zeros(self._links, np.int64)  # by link: below all placed so far
+        for rows, links in self._equals(taking_part):
             own = max(int(next_free[links].max(initial=0)), int(at_least[rows].max(initial=0)))
             place[rows] = own
             kept_free = UNDECIDED if queued is None else int(queued[rows].max(initial=UNDECIDED))
             next_free[links] = max(own + 1, kept_free)
         return place
+
+    def lowered(self, least: Ints, held: Ints, last: int) -> Ints:
+        """The `least` places, but of new flows, which hold none yet: those go lower, by up to a third, as far as flows behind them leave room.
+
+        Who has no place, or one beyond the `last`, keeps what he has. Places rise with rank on every link as before. For two things rise with it: what
+        a new flow would have if none went into the first third, and the greatest place that it may have. So does the lesser of the two.
+        """
+        taking_part = (least != UNDECIDED) & (least <= last)
+        is_new = taking_part & (held == UNDECIDED)
+        if not is_new.any():
+            return least
+        low = self.places(np.where(is_new, last // SPARED, held), taking_part)
+        place: Ints = least.copy()
+        lowest = np.full(self._links, last, np.int64)  # by link: above all placed so far
+        for rows, links in reversed(self._equals(taking_part)):
+            greatest = int(lowest[links].min(initial=last))
+            moves = is_new[rows].all()
+            place[rows] = min(greatest, int(low[rows[0]])) if moves else least[rows]
+            lowest[links] = (greatest if moves else int(least[rows[0]])) - 1
+        return place
+
+    @property
+    def _links(self) -> int:
+        return int(self.path_link.max(initial=-1)) + 1
+
+    def _equals(self, taking_part: Bools) -> list[tuple[Ints, Ints]]:
+        """Flows of equal rank among those that take part, and their links; in the order of ranks."""
+        order = np.argsort(self.rank, kind="stable")
+        order = order[taking_part[order]]
+        found = []
+        for rows in np.split(order, np.flatnonzero(np.diff(self.rank[order])) + 1):
+            paths = [self.path_link[self.path_start[row] : self.path_start[row + 1]] for row in rows.tolist()]
+            found.append((rows, np.concatenate(paths or [rows])))
+        return found
