@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from echelonflow.model.arrays import Floats
@@ -12,14 +14,14 @@ _FULL = 1 - 1e-9
 
 
 class Bursts:
-    """One bucket per link: it fills by what the link leaves unused, up to `burst_s` of its capacity.
+    """One bucket per link, n in all: it fills by what the link leaves unused, up to `full_bytes` of these capacities.
 
     Flows that a full link holds back take what is in the buckets of their path, all at once, in proportion to their
     rates. Flows that are slower of their own accord take nothing: their senders pace them.
     """
 
-    def __init__(self, burst_s: float) -> None:
-        self._burst_s = burst_s
+    def __init__(self, full_bytes: Callable[[Floats], Floats]) -> None:
+        self._bytes_for = full_bytes
         self._now_s = 0.0
         self._level_bytes: Floats | None = None
         self._load_Bps: Floats = np.zeros(0)
@@ -36,7 +38,8 @@ class Bursts:
         capacity_Bps = snapshot.capacity_Bps
         if self._level_bytes is None:
             self._capacity_Bps = capacity_Bps
-            self._level_bytes = self._burst_s * capacity_Bps
+            self._full_bytes = self._bytes_for(capacity_Bps)
+            self._level_bytes = self._full_bytes
             self._load_Bps = np.zeros(len(capacity_Bps))
         self._fill(snapshot.now_s)
         load_Bps = np.bincount(link, weights=rates_Bps[hop_flow], minlength=len(capacity_Bps))
@@ -55,6 +58,5 @@ class Bursts:
     def _fill(self, now_s: float) -> None:
         assert self._level_bytes is not None
         unused_Bps = np.maximum(self._capacity_Bps - self._load_Bps, 0.0)
-        full_bytes = self._burst_s * self._capacity_Bps
-        self._level_bytes = np.minimum(self._level_bytes + unused_Bps * (now_s - self._now_s), full_bytes)
+        self._level_bytes = np.minimum(self._level_bytes + unused_Bps * (now_s - self._now_s), self._full_bytes)
         self._now_s = now_s

@@ -8,6 +8,7 @@ Whatever happens at one moment is one event, and a policy decides at most once i
 from __future__ import annotations
 
 import dataclasses
+import functools
 import heapq
 import math
 from collections.abc import Callable, Sequence
@@ -134,8 +135,8 @@ class Engine:
         self._ideal = faithful and self._classes is None and at_once
         self._flows = Flows()
         self._rates = rates
-        burst_s = realism.bursts_for(policy.enforcer)
-        self._bursts = Bursts(burst_s) if burst_s > 0 else None
+        bursts = Bursts(functools.partial(realism.burst_bytes, policy.enforcer))
+        self._bursts = bursts if realism.burst_s > 0 else None
         self._expires_s = math.inf
         self._seen: tuple[Snapshot, Ints | None] | None = None
         """What the source showed last of just these flows, and for which row of theirs each of its rows stands."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from echelonflow.errors import InputError
 from echelonflow.model.arrays import Floats, Ints
+from echelonflow.model.tcp import PIECE_BYTES, PIECE_S
 from echelonflow.scheduling import folding, weighting
 from echelonflow.scheduling.fill import RowSets, max_min, max_min_in_order, stages_of
 from echelonflow.scheduling.folding import UNDECIDED, Fold
@@ -40,7 +41,7 @@ class Realism:
     training jobs end later than they would by an exponential time of mean `late_s`, drawn anew in every repeat. After an
     idle spell a link passes up to `burst_s` of its capacity at once (`simulator.bursts`), as the testbed's links do by
     2 to 20 ms. A flow ends by so much sooner, at most, for each spell in which its whole path was idle. Where senders pace
-    (enforcer `rate`) no flow gains by it. A `disturbance` changes each step by next to nothing, where it is asked how much hangs
+    (enforcer `rate`) it gains no more than they write at a time. A `disturbance` changes each step by next to nothing, where it is asked how much hangs
     on that. Raises InputError for values out of range.
     """
 
@@ -82,9 +83,13 @@ class Realism:
         """How a policy with this enforcer has its flows put into classes, where it has."""
         return weighting.fold if self.is_weighted(policy_enforcer) else folding.load(self.folding)
 
-    def bursts_for(self, policy_enforcer: str) -> float:
-        """Seconds of its capacity that an idle link passes at once; paced senders send no faster than it carries."""
-        return 0.0 if self._enforcer(policy_enforcer) == "rate" else self.burst_s
+    def burst_bytes(self, policy_enforcer: str, capacity_Bps: Floats) -> Floats:
+        """What idle links of these n capacities pass at once: no more of a paced flow than its sender writes at a time."""
+        burst_bytes: Floats = self.burst_s * capacity_Bps
+        if self._enforcer(policy_enforcer) != "rate":
+            return burst_bytes
+        piece_bytes = PIECE_S * capacity_Bps
+        return np.where(piece_bytes <= PIECE_BYTES, np.minimum(burst_bytes, piece_bytes), 0.0)
 
     def _enforcer(self, policy_enforcer: str) -> str:
         return policy_enforcer if self.enforcer == "auto" else self.enforcer

@@ -12,6 +12,15 @@ from echelonflow.model.units import ETHERNET_HEADER_BYTES, TCP_IP_HEADER_BYTES
 LEAST_SEND_BUFFER_BYTES = 32_768
 SEND_BUFFER_S = 0.0054
 """Size of a flow's send buffer: what the fastest link carries in this time, and at least LEAST_SEND_BUFFER_BYTES."""
+PIECE_BYTES = 1 << 16
+PIECE_S = 0.003
+"""A paced flow is written in pieces of so much of its time, of two segments at least.
+
+TCP plans each segment by the rate in force when the one before left, and keeps to that plan whatever is decided since.
+A flow that others had left 139 kB/s for 3 ms stood still for 60 ms more when the whole link was its own. And it keeps
+its buffer full: up to 38 kB of a flow of 2 MB/s left after its pause, over 27 ms, before those for which it was paused.
+Flows of which a piece would be more than PIECE_BYTES are paced by TCP.
+"""
 _KERNEL_FACTOR = 2
 """Linux grants twice the SO_SNDBUF that is asked for, to have room for its own bookkeeping."""
 _NAME = re.compile(r"[a-z0-9_-]{1,15}")  # as kernel modules name theirs, in TCP_CA_NAME_MAX bytes

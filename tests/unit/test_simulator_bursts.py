@@ -7,6 +7,7 @@ import pytest
 
 from echelonflow.model import topologies
 from echelonflow.model.coflow_trace import CoflowTrace
+from echelonflow.model.tcp import PIECE_BYTES, PIECE_S
 from echelonflow.scheduling import policies
 from simulator.fluid import simulate
 from simulator.realism import Realism
@@ -33,12 +34,20 @@ def test_a_flow_on_idle_links_gains_the_burst_once_however_long_its_path(realism
     assert finish_s((0, 0, 1, 1.0), **realism) == pytest.approx([1.0 - BURST_S + latency_s], abs=1e-5)
 
 
-def test_paced_flows_gain_nothing():
-    """A Coflow alone on idle links: its sender paces it to what they carry, whatever they could pass at once."""
+def test_paced_flows_gain_no_more_than_is_written_of_them_at_a_time():
+    """A Coflow alone on idle links: its sender writes 3 ms of what they carry, and then the next 3 ms."""
     coflow = "coflow(grouping=collective)"
-    assert finish_s((0, 0, 1, 1.0), policy=coflow, classes=7) == pytest.approx([1.0], abs=1e-5)
+    for burst_s, gained_s in ((BURST_S, PIECE_S), (0.002, 0.002)):
+        paced = finish_s((0, 0, 1, 1.0), policy=coflow, classes=7, burst_s=burst_s)
+        assert paced == pytest.approx([1.0 - gained_s], abs=1e-5)
     by_order = finish_s((0, 0, 1, 1.0), policy=coflow, classes=7, enforcer="priority")
     assert by_order == pytest.approx([1.0 - BURST_S], abs=1e-5)
+
+
+def test_what_tcp_paces_comes_no_faster_than_links_carry():
+    capacity_Bps = np.array([1.0, 1.01]) * PIECE_BYTES / PIECE_S
+    found = Realism(burst_s=BURST_S).burst_bytes("rate", capacity_Bps)
+    assert found.tolist() == [PIECE_BYTES, 0.0]
 
 
 def test_one_that_is_shorter_than_the_burst_is_there_at_once():

@@ -7,7 +7,7 @@ How a decision acts at once: a small send buffer bounds what is in flight, which
 TCP_NOTSENT_LOWAT what has not left yet. So there is little that drains after a pause. What does leave bears the new
 mark, since the DSCP is written when a segment is sent. Equal small buffers are also what makes the flows of one host
 share its link fairly (`traffic.agent.plan.send_buffer_bytes`). Rate 0 is a pause: nothing is written. Other rates are
-kept here, by writing little at a time: what TCP has been given leaves whatever is decided then (`PIECE_S`).
+kept here, by writing little at a time: what TCP has been given leaves whatever is decided then (`echelonflow.model.tcp.PIECE_S`).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from echelonflow.errors import RunError
+from echelonflow.model.tcp import PIECE_BYTES, PIECE_S
 from echelonflow.wire.classes import DEFAULT_CLASS, dscp_of_class
 from echelonflow.wire.messages import FlowDeclaration, Setting
 from traffic.agent.acknowledgements import announce, send_last, take_announcements
 from traffic.agent.connections import FlowLostError
 
-PIECE_BYTES = 1 << 16
 PIECES_PER_WAKE = 4
 """A bound on what one flow writes before the others, and the clock, have their turn."""
 LEAST_NOT_SENT_BYTES = 1 << 14
@@ -40,13 +40,6 @@ MOST_AHEAD = 4
 """Iterations of a flow for which decisions ahead of time are kept: the latest."""
 SEGMENT_BYTES = 1460
 LEAST_PIECE_BYTES = 2 * SEGMENT_BYTES
-PIECE_S = 0.003
-"""A paced flow is written in pieces of so much of its time, and of two segments at least.
-
-TCP plans each segment by the rate in force when the one before left, and keeps to that plan whatever is decided since.
-A flow that others had left 139 kB/s for 3 ms stood still for 60 ms more when the whole link was its own. And it keeps
-its buffer full: up to 38 kB of a flow of 2 MB/s left after its pause, over 27 ms, before those for which it was paused.
-"""
 MOST_MISSED_S = 0.012
 """What this program was too late to write is made up for up to so much of a flow's time, as the scheduler may hold it up."""
 ACK_POLL_S = 0.002
