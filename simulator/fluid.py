@@ -151,7 +151,7 @@ def _in_columns(
     )
     if realism != ideal or realism.undecided == "ahead" or realism.folds(policy.enforcer):
         return False
-    if any(job.discipline is not None or job.iterations > 1 << ITERATION_BITS for job in jobs):
+    if any(job.discipline is not None or job.after is not None or job.iterations > 1 << ITERATION_BITS for job in jobs):
         return False
     hosts = {host for job in jobs for host in job.placement}
     are_placed = all(job.is_placed for job in jobs) and hosts <= network.edge_switch.keys()
@@ -168,8 +168,8 @@ def _planned(jobs: Sequence[Job], network: Network, name: str) -> Sequence[Adopt
     ideal = policies.load(name)
     if not _in_columns(jobs, network, ideal, EXACT, (), None):
         raise InputError(
-            f"policy {name}: looks ahead by compiled loops (numba), for jobs that are placed and do not hold back flows by "
-            "themselves; choose another policy, such as clock"
+            f"policy {name}: looks ahead by compiled loops (numba), for jobs that are placed, come after no other and do not hold "
+            "back flows by themselves; choose another policy, such as clock"
         )
     simulate(jobs, network, ideal)
     history: Sequence[Adopted] = ideal.memory.history

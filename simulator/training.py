@@ -16,15 +16,16 @@ import numpy as np
 from echelonflow.errors import InputError, RunError
 from echelonflow.job_scheduling.gate import Gate
 from echelonflow.model.arrays import Floats, Ints
-from echelonflow.model.dag import Compute, Job, Step
+from echelonflow.model.dag import Job
 from echelonflow.model.draws import Durations
 from echelonflow.model.faults import Fault, Slowdowns
 from echelonflow.model.flow_key import FlowKey
+from echelonflow.model.following import Following
 from echelonflow.model.measured import Measured
 from echelonflow.model.network import Network
 from echelonflow.model.progress import JobProgress, StepKey
 from echelonflow.model.slots import HeldIterations, Slots
-from echelonflow.records.run_columns import ComputeColumns, ComputeStep, FlowColumns, FlowStep
+from echelonflow.records.run_columns import ComputeColumns, FlowColumns
 from echelonflow.records.run_record import Admitted, RunRecord
 from echelonflow.scheduling.ahead import Candidates
 from echelonflow.scheduling.folding import UNDECIDED
@@ -38,10 +39,9 @@ from simulator.decided import DecisionsTaken
 from simulator.disturbance import Disturbance
 from simulator.engine import waits_for_ever
 from simulator.flows import Flows
+from simulator.training_steps import AskedStep, StepName, asked_of, recorded_computes, recorded_flows
 
 _FIRST_ROWS = 64
-StepName = tuple[str, str]
-"""(job, step)."""
 _BEGIN: StepKey = (0, "")
 """In the calendar: the job starts."""
 
@@ -61,26 +61,6 @@ class _Noticed:
     ranks: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """What is asked of a step again in every iteration."""
-
-    host: str
-    """That begins it."""
-    compute: Compute | None
-    """None of a transfer."""
-    flow: tuple[FlowDeclaration, str, str] | None
-    """Declaration, group and group's kind of a transfer over the network."""
-    ends: tuple[int, ...] = ()
-    """The ranks that a transfer goes from and to."""
-    is_first: bool = False
-    """Whether it waits for nothing of its own iteration."""
-    place: int = 0
-    """Of a computation or a flow over the network among those of the run's record."""
-    size_bytes: int = 0
-    """Of a transfer; what is declared of it may be wrong."""
-
-
 class TrainingJobs:
     """All iterations of some jobs. Writes what happens into a run record.
 
@@ -90,7 +70,8 @@ class TrainingJobs:
     can be released next (`candidates`), and only with `clocks` what the clocks of the jobs say. Without `connections`
     snapshots do not tell what is sent from host to host. Where a policy has `slots`,
     iterations of jobs begin when it says so; it is asked when jobs come or go. Where a run has measured when they began, that counts.
-    Jobs without a placement wait in the `queue` until there is room for them. A `disturbance` changes a little what steps take.
+    Jobs without a placement wait in the `queue` until there is room for them. Those that come after others begin rank by rank
+    (InputError where one cannot). A `disturbance` changes a little what steps take.
     """
 
     def __init__(
@@ -122,6 +103,7 @@ class TrainingJobs:
         hosts = {host for job in jobs for host in job.placement} if faults else set()
         self._slow = {host: Slowdowns(faults, host) for host in hosts}
         self._progress = [JobProgress(job) for job in jobs]
+        self._following, self._place = Following(jobs), {job.name: i for i, job in enumerate(jobs)}
         self._durations = [Durations(job, record.repeat, self._measured.took_s) for job in jobs]
         self._gates = [None if job.discipline is None else Gate(job) for job in jobs]
         """What lets a job's transfers go; None: they go as soon as they are ready."""
@@ -137,20 +119,19 @@ class TrainingJobs:
         self._with_connections = connections
         self._draw = random.Random(record.repeat)
         self._admission = None if queue is None else Admission(queue)
-        self._admitted = record.admitted
+        self._admitted, self._began = record.admitted, record.began
         self._computes, self._flows_ended = ComputeColumns(()), FlowColumns(())
         record.computes, record.flows = self._computes, self._flows_ended
         self._declarer = Declarer(len(jobs), ahead=ahead, network=network if clocks else None)
-        self._steps: list[dict[str, _Step]] = [{} for _ in jobs]
+        self._steps: list[dict[str, AskedStep]] = [{} for _ in jobs]
         """Of each job, once it is placed."""
         placed = [i for i, job in enumerate(jobs) if job.is_placed]
         known = profiles or jobs
         self._make_known(placed, [group for i in placed for group in self._declarer.of(known[i])])
         self._calendar: list[tuple[float, int, int, StepKey | _Ready | _Noticed, float]] = []
         """Heap of (end, sequence number, job, step, start): computations under way, and what is noticed when."""
-        self._sequence = 0
+        self._sequence = self._handles = 0
         self._released: list[tuple[int, float]] = []
-        self._handles = 0
         self._handles_ended = array("q")
         """Of the flows in the record, in their order."""
         self._in_flight: dict[int, tuple[int, FlowKey, float, float | None]] = {}
@@ -159,7 +140,7 @@ class TrainingJobs:
         """By handle: the flow's slot in the state."""
         self._handle: Ints = np.zeros(_FIRST_ROWS, np.int64)
         """The inverse."""
-        for i, job in enumerate(jobs):
+        for i, job in ((i, job) for i, job in enumerate(jobs) if job.after is None):
             self._schedule(job.start_s, i, _BEGIN, job.start_s)
 
     def _make_known(self, placed: Sequence[int], groups: Sequence[Declare]) -> None:
@@ -170,14 +151,14 @@ class TrainingJobs:
             self.candidates.declare(group)
             declared.update({(group.job, flow.flow): (flow, group.group, group.kind) for flow in group.flows})
         jobs = [self._jobs[i] for i in placed]
-        computes, flows = _recorded_computes(jobs), _recorded_flows(jobs, declared)
+        computes, flows = recorded_computes(jobs), recorded_flows(jobs, declared)
         places: dict[StepName, int] = {}
         for columns, steps in ((self._computes, computes), (self._flows_ended, flows)):
             places.update(zip(steps, itertools.count(len(columns.steps))))
         self._computes.add_steps(tuple(computes.values()))
         self._flows_ended.add_steps(tuple(flows.values()))
         for i, job in zip(placed, jobs, strict=True):
-            self._steps[i] = {step.name: _step(job, step, declared, places) for step in job.dag.steps}
+            self._steps[i] = {step.name: asked_of(job, step, declared, places) for step in job.dag.steps}
 
     def next_s(self) -> float:
         return self._calendar[0][0] if self._calendar else math.inf
@@ -320,7 +301,17 @@ class TrainingJobs:
         self._begin(i, progress.finish(iteration, name), now_s)
         if step.compute is None:
             self._tell_gate(i, (job.name, iteration, name), now_s)
+        else:
+            self._follow(job, iteration, step.compute.rank, now_s)
         self._leave_if_done(i)
+
+    def _follow(self, job: Job, iteration: int, rank: int, now_s: float) -> None:
+        """A computation of a job has ended: begin on its rank what comes after that job, if that was the last of it."""
+        for name in self._following.computed(job.name, iteration, rank):
+            i = self._place[name]
+            begin_s = self._first_s(name, 0, job.placement[rank], now_s)
+            self._began[name] = max(self._began.get(name, 0.0), begin_s)
+            self._begin(i, self._progress[i].start_rank(rank), now_s)
 
     def _arrive(self, i: int, now_s: float) -> None:
         """A job is there: it begins, or waits in the queue until it is placed."""
@@ -359,10 +350,8 @@ class TrainingJobs:
             iteration, name = key
             step = steps[name]
             begin_s = max(self._begin_s.pop((i, key), now_s), now_s)
-            if step.is_first and job in self._held:
-                begin_s = self._held[job].begin_s(iteration, begin_s)
-            elif step.is_first and self._measured.held_s:
-                begin_s = max(begin_s, self._measured.held_s.get((job, iteration, step.host), begin_s))
+            if step.is_first:
+                begin_s = self._first_s(job, iteration, step.host, begin_s)
             if step.flow is not None:
                 begin_s += self._measured.release_s.get((job, iteration, name), 0.0)
             if step.compute is None and self._gates[i] is not None:
@@ -378,6 +367,13 @@ class TrainingJobs:
             else:
                 late_s = self._draw.expovariate(1 / self._late_s) if self._late_s and step.compute is not None else 0.0
                 self._schedule(self._finish_s(i, iteration, step, begin_s) + late_s, i, key, begin_s)
+
+    def _first_s(self, job: str, iteration: int, host: str, now_s: float) -> float:
+        """When the first steps of an iteration begin on a host that could begin now: as the policy says, or as was measured."""
+        if job in self._held:
+            return self._held[job].begin_s(iteration, now_s)
+        measured_s = self._measured.held_s or {}
+        return max(now_s, measured_s.get((job, iteration, host), now_s))
 
     def _ask_gate(self, i: int, what: _Ready | _Noticed, now_s: float) -> None:
         """Tell a job's gate, and let go what it lets go."""
@@ -434,7 +430,7 @@ class TrainingJobs:
         if iteration + 1 < job.iterations:
             yield from ((iteration + 1, after) for after in job.dag.next_followers[name])
 
-    def _finish_s(self, i: int, iteration: int, step: _Step, start_s: float) -> float:
+    def _finish_s(self, i: int, iteration: int, step: AskedStep, start_s: float) -> float:
         """When what does not touch the network ends; a transfer within a host takes no time."""
         if step.compute is None:
             return start_s
@@ -457,52 +453,6 @@ class TrainingJobs:
         self._released.append((self._handles, sent_bytes))
         self._in_flight[self._handles] = (i, key, now_s, ready_s)
         self._handles += 1
-
-
-def _recorded_computes(jobs: Sequence[Job]) -> dict[StepName, ComputeStep]:
-    return {
-        (job.name, step.name): ComputeStep(job.name, step.name, step.kind, step.rank, job.placement[step.rank])
-        for job in jobs
-        for step in job.dag.computes
-    }
-
-
-def _recorded_flows(
-    jobs: Sequence[Job], declared: Mapping[StepName, tuple[FlowDeclaration, str, str]]
-) -> dict[StepName, FlowStep]:
-    size_bytes = {(job.name, step.name): step.size_bytes for job in jobs for step in job.dag.transfers}
-    return {
-        (job, name): FlowStep(
-            job,
-            name,
-            group,
-            kind,
-            d.coflow,
-            d.src_host,
-            d.dst_host,
-            d.src_port,
-            d.dst_port,
-            size_bytes[job, name],
-            d.offset_s,
-        )
-        for (job, name), (d, group, kind) in declared.items()
-    }
-
-
-def _step(
-    job: Job,
-    step: Step,
-    declared: Mapping[StepName, tuple[FlowDeclaration, str, str]],
-    places: Mapping[StepName, int],
-) -> _Step:
-    key = (job.name, step.name)
-    if isinstance(step, Compute):
-        host = job.placement[step.rank]
-        return _Step(host, step, None, (), not step.after, places[key])
-    # One within a host is not declared.
-    ends, place = (step.src_rank, step.dst_rank), places.get(key, 0)
-    host = job.placement[step.src_rank]
-    return _Step(host, None, declared.get(key), ends, not step.after, place, step.size_bytes)
 
 
 def _set(column: Ints, row: int, value: int) -> Ints:

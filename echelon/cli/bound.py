@@ -55,6 +55,8 @@ def bound(
         raise InputError(f"{file}: is a trace of Coflows; bounds are for jobs, which have iterations")
     if experiment.queue is not None:
         raise InputError(f"{file}: its jobs wait for GPUs; bounds are for jobs whose hosts and starts are known before")
+    if any(job.after is not None for job in experiment.jobs):
+        raise InputError(f"{file}: has jobs that come after others; bounds are for jobs whose starts are known before")
     console = StandardError()
     with console.status(experiment.name) as status:
 

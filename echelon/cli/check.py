@@ -75,6 +75,7 @@ def _described(experiment: Experiment) -> Iterator[str]:
         work = f"{len(job.dag.computes)} computations, {len(flows)} flows of {size} together"
         yield f"job        {job.name}: {job.dag.ranks} ranks, {_number(job.iterations, 'iteration')} of {work}"
         arrives = f", from {job.start_s:g} s on" if job.start_s > 0 else ""
+        arrives = arrives if job.after is None else f", after {job.after}"
         yield f"           {'on ' + _hosts(job.placement) if job.is_placed else 'waits for GPUs'}{arrives}"
         yield from (f"           {line}" for line in imported.get(job.name, ()))
         if job.discipline is not None:

@@ -27,7 +27,7 @@ _MOST_SIZES = 12
 """Of tasks that are listed one by one."""
 
 BESIDE = (
-    "count", "iterations", "jitter", "job_trace", "placement", "profile", "scaling", "scheduler", "start", "stragglers", "weight",
+    "after", "count", "iterations", "jitter", "job_trace", "placement", "profile", "scaling", "scheduler", "start", "stragglers", "weight",
 )  # fmt: skip
 """Keys of every job, beside the options of its paradigm."""
 PROFILES = Path(profile.__file__).parent / "profiles"

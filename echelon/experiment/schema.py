@@ -23,6 +23,7 @@ from echelon.experiment.background import background_job
 from echelon.experiment.extent import Extent
 from echelon.experiment.fault_lines import LineOf, collect, no_line, refusal
 from echelon.experiment.faults import build_fault, overlaps, unweighable
+from echelon.experiment.following import jobs_after_others
 from echelon.experiment.job_trace import Wanted, build_job_trace
 from echelon.experiment.jobs import BuiltJob, build_job
 from echelon.experiment.networks import build_network
@@ -154,6 +155,7 @@ def check(data: dict[str, Any], path: Path, line_of: LineOf = no_line, known: Se
     if ("network",) not in at_fault:
         network = collect(faults, "network", lambda: build_network(spec.network, path.parent))
     made = _jobs(spec, at_fault, path.parent, network, faults)
+    faults += jobs_after_others(spec, made.jobs)
     enforcers, limits, unit_s, realism = _beside_jobs(spec, at_fault, faults)
     planned = _planned_faults(spec, network, made.jobs, faults)
     faults += unweighable([spec.emulation.enforcer, *enforcers.values()], planned)
@@ -361,7 +363,9 @@ def _add_job(
         if not _takes_time(dag, placement):
             raise InputError("nothing in it takes any time: it computes for 0 s, and sends nothing from host to host")
         discipline = built.discipline
-        job = Job(name, dag, placement, spec.iterations, spec.weight, start_s * made.stretch, discipline, draws[0])
+        job = Job(
+            name, dag, placement, spec.iterations, spec.weight, start_s * made.stretch, discipline, draws[0], after=spec.after
+        )  # fmt: skip
         return _counted(extent, job)
 
     jobs = collect(faults, where, lambda: list(map(one, names, hosts)))
@@ -370,7 +374,7 @@ def _add_job(
     made.jobs.extend(jobs)
     if waits and isinstance(written, str):
         made.placed_by.update(dict.fromkeys(names, written))
-    if "start" in spec.model_fields_set:
+    if "start" in spec.model_fields_set or spec.after is not None:
         made.with_start.update(names)
     made.notes.append(built.notes)
 

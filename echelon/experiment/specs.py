@@ -205,6 +205,8 @@ class JobSpec(_Spec):
     iterations: int = said(f"a whole number from 1 to {MOST_ITERATIONS:,}", 3, 1, ge=1, le=MOST_ITERATIONS)
     weight: float = said(f"a number above 0, {MOST_WEIGHT:,.0f} at most", 2, 1.0, gt=0, le=MOST_WEIGHT)
     start: str = said(_DURATION, "2 s", "0 s")
+    after: str | None = said("the name of another job", "gpt2", None)
+    """It begins, on each rank, when that rank has ended the other job, which is on the same hosts."""
     placement: Placement = said("a list of hosts, one for each rank, or a placement", ["h1", "h2"], None)
     scaling: ScalingSpec | None = said("a mapping of time and bandwidth", {"time": 1.2, "bandwidth": 12}, None)
     job_trace: JobTraceSpec | None = said(

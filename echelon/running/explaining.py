@@ -17,6 +17,7 @@ from echelonflow.errors import EchelonError, InputError
 from echelonflow.model.measured import Measured
 from echelonflow.records.budget import Budgets, ExplainedRun, read_budgets, write_budgets
 from echelonflow.records.folder import RunFiles, RunFolder
+from echelonflow.records.run_record import as_begun
 from results.analysis.blame import ends_by_job_s
 from results.analysis.budget import budgets
 from results.analysis.causes import causes_of, unhindered
@@ -86,8 +87,9 @@ def explained_run(context: Context, asked: Asked, files: RunFiles) -> ExplainedR
     found = ExplainedRun(run_index=outcome.run_index, zero_monotonic_s=outcome.zero_monotonic_s)
     try:
         evidence = run.evidence(run.plan())
-        starts_s = {job.name: job.start_s for job in asked.jobs}
-        counted = asked.counting.counted(starts_s, ends_by_job_s(evidence.read.record, asked.jobs))
+        jobs = as_begun(asked.jobs, evidence.read.record)
+        starts_s = {job.name: job.start_s for job in jobs}
+        counted = asked.counting.counted(starts_s, ends_by_job_s(evidence.read.record, jobs))
         causes = causes_of(run, evidence)
         eased = unhindered(causes, evidence.read.record, outcome)
         stages = Stages.of(context, asked, run, counted, evidence.planned)
@@ -109,7 +111,9 @@ def once(stages: Stages, causes: Measured, eased: Measured, found: ExplainedRun)
         unhindered_s = stages.times(stages.enforced, eased.without(acknowledgements=True, links=True))
     rates = rates_to_note(asked.jobs)
     last = stages.simulated(stages.enforced, causes, rates)
-    blamed, links = ((), ()) if rates is None else explained(last, asked.jobs, asked.network, rates, stages.counted)
+    blamed, links = (), ()
+    if rates is not None:
+        blamed, links = explained(last, as_begun(asked.jobs, last), asked.network, rates, stages.counted)
     return msgspec.structs.replace(
         found,
         ideal_s=stages.times(stages.ideal, causes.ideal),

@@ -13,7 +13,7 @@ from echelonflow.model.faults import Fault
 from echelonflow.model.measured import Measured
 from echelonflow.model.network import Network
 from echelonflow.records.rates import RateLog
-from echelonflow.records.run_record import RunRecord
+from echelonflow.records.run_record import RunRecord, as_begun
 from echelonflow.scheduling import policies
 from echelonflow.scheduling.policies.lookahead import Adopted
 from results.analysis.context import Context
@@ -88,7 +88,7 @@ class Stages:
 
     def mean_s(self, record: RunRecord) -> Times:
         """Mean iteration time of every job in a simulation, over the iterations that count in the run."""
-        jobs = self.asked.jobs
+        jobs = as_begun(self.asked.jobs, record)
         figures = job_figures(only(run_rows(record, jobs), self.counted), jobs)
         return {job: each.iteration_s for job, each in figures.items()}
 

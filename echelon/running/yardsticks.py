@@ -50,7 +50,7 @@ def yardsticks_of(experiment: Experiment, *, cheap: bool = False) -> Yardsticks:
 def _alone_s(job: Job, experiment: Experiment) -> tuple[float, ...]:
     """How long each iteration of a job takes that has the network to itself; nothing where that cannot be simulated."""
     with contextlib.suppress(EchelonError), contextlib.closing(policies.load("fair")) as fair:
-        alone = dataclasses.replace(job, start_s=0.0)
+        alone = dataclasses.replace(job, start_s=0.0, after=None)
         # A job that waits for GPUs is placed as it would be with all of them free.
         queue = None if job.is_placed else experiment.queue
         record = simulate([alone], experiment.network, fair, realism=experiment.realism, queue=queue)
@@ -71,9 +71,10 @@ def _bound(experiment: Experiment, jobs: Sequence[Job], *, cheap: bool) -> tuple
         return "steady", pace_bound(least_loads_of(jobs, network)).least
     if not counting.is_all:
         return None, None
+    follow = any(job.after is not None for job in jobs)  # when these begin depends on the policy
     flows = sum(job.iterations * sum(_crosses(job, each) for each in job.dag.transfers) for job in jobs)
     largest = max(job.iterations * len(job.dag.steps) for job in jobs)
-    if not cheap and largest <= MOST_BOUND_STEPS and flows <= MOST_BOUND_FLOWS:
+    if not cheap and not follow and largest <= MOST_BOUND_STEPS and flows <= MOST_BOUND_FLOWS:
         return "batch", iteration_bound(jobs, network).mean_s
     return "alone", float(least_loads_of(jobs, network).iteration_s.mean())
 

@@ -56,6 +56,11 @@ class Transfer:
 Step = Compute | Transfer
 
 
+def rank_of(step: Step) -> int:
+    """The rank that begins a step: on which it computes, or from which it leaves."""
+    return step.rank if isinstance(step, Compute) else step.src_rank
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """An EchelonFlow: transfers whose ideal finish times are r + offset (docs/design.md, "The mathematics").
@@ -216,7 +221,8 @@ class JobDag:
 class Job:
     """A DAG placed on hosts: rank i runs on `placement[i]`; `iterations` passes from `start_s` on.
 
-    One that is placed when it is admitted has no `placement` before, and arrives at `start_s`.
+    One that is placed when it is admitted has no `placement` before, and arrives at `start_s`. One that comes `after` another
+    begins rank by rank (`echelonflow.model.following`); its `start_s` says when, where it has run.
     """
 
     name: str
@@ -231,6 +237,8 @@ class Job:
     """How its computations vary; None: each takes what the DAG says."""
     is_background: bool = False
     """Whether it stands for traffic of no job: it needs no GPU, and is not measured."""
+    after: str | None = None
+    """The job on the same hosts that must have ended; None: it waits for none."""
 
     def __post_init__(self) -> None:
         if self.is_placed and len(self.placement) != self.dag.ranks:
@@ -247,6 +255,26 @@ class Job:
         draws = self.draws
         if draws is not None:
             about(f"job {self.name}", lambda: draws.check(self.dag.ranks))
+
+    @cached_property
+    def first_steps(self) -> frozenset[str]:
+        """The steps with which an iteration begins on a rank: they wait for none of its own steps in that iteration.
+
+        Where the job comes after no other, those that wait for nothing at all, as then nothing else is asked of them.
+        """
+        if self.after is None:
+            return frozenset(step.name for step in self.dag.steps if not step.after)
+        by_name = self.dag.by_name
+        return frozenset(
+            step.name
+            for step in self.dag.steps
+            if not any(rank_of(by_name[before]) == rank_of(step) for before in step.after)
+        )
+
+    @property
+    def earliest_s(self) -> float:
+        """No step of it begins before; one that comes after another begins on each rank by itself."""
+        return self.start_s if self.after is None else 0.0
 
     @property
     def is_placed(self) -> bool:

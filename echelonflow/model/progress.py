@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from echelonflow.errors import RunError
-from echelonflow.model.dag import Job
+from echelonflow.model.dag import Job, rank_of
 
 StepKey = tuple[int, str]
 """(iteration, step name)."""
@@ -29,6 +29,9 @@ class JobProgress:
         self._next_followers = {name: [f for f in dag.next_followers[name] if f in owned_steps] for name in dag.by_name}
         self._needs_at_first = {name: len(dag.by_name[name].after) for name in owned_steps}
         self._needs = {name: needs + len(dag.previous[name]) for name, needs in self._needs_at_first.items()}
+        if job.after is not None:  # its first steps also wait for their rank to begin
+            for name in job.first_steps & owned_steps:
+                self._needs_at_first[name] += 1
         self._waiting: dict[StepKey, int] = {}
         self._unfinished = len(self._owned) * job.iterations
 
@@ -38,13 +41,28 @@ class JobProgress:
         return self._unfinished == 0
 
     def start(self) -> list[StepKey]:
-        """The steps that wait for nothing, in all iterations."""
+        """The steps that wait for nothing, in all iterations; of a job that comes after no other."""
         ready: list[StepKey] = []
         for step in self._job.dag.steps:
             if step.name in self._owned and not step.after:
-                last = 1 if self._job.dag.previous[step.name] else self._job.iterations
-                ready.extend((iteration, step.name) for iteration in range(last))
+                ready.append((0, step.name))
+                self._add_later(step.name, ready)
         return ready
+
+    def start_rank(self, rank: int) -> list[StepKey]:
+        """The same of a rank, which has ended the job before this one; some may wait for what other ranks send."""
+        ready: list[StepKey] = []
+        for step in self._job.dag.steps:
+            if rank_of(step) == rank and step.name in self._job.first_steps & self._owned:
+                self._satisfy(0, [step.name], ready)
+                if not step.after:
+                    self._add_later(step.name, ready)
+        return ready
+
+    def _add_later(self, name: str, ready: list[StepKey]) -> None:
+        """A step that waits for nothing of the iteration before is ready in all of them."""
+        if not self._job.dag.previous[name]:
+            ready.extend((iteration, name) for iteration in range(1, self._job.iterations))
 
     def finish(self, iteration: int, name: str) -> list[StepKey]:
         """Note that a step (owned or not) has finished; returns the owned steps that became ready."""

@@ -11,6 +11,7 @@ from echelonflow.codec import Document
 from echelonflow.model.faults import Fault
 from echelonflow.model.network import Network
 from echelonflow.records.folder import policy_labels, run_label
+from echelonflow.records.phases import Phase
 from echelonflow.records.placed_job import PlacedJob
 from echelonflow.wire.messages import Decisions
 
@@ -27,9 +28,9 @@ class AssignedRun(msgspec.Struct, frozen=True):
 
 
 class LiveProgram(msgspec.Struct, frozen=True, kw_only=True):
-    """A training program that runs in the place of a replay: rank i of job `job` on `placement[i]`.
+    """A training program that runs in the place of a replay: rank i of program `job` on `placement[i]`.
 
-    Iterations from `warm_up` on are those of the job. Where computation is `profiled`, it takes what the job says; elsewhere it is
+    `phases` say which of its iterations are those of which job. Where computation is `profiled`, it takes what the jobs say; elsewhere it is
     measured, and takes what each run's log says.
     """
 
@@ -37,10 +38,17 @@ class LiveProgram(msgspec.Struct, frozen=True, kw_only=True):
     program: str
     arguments: tuple[str, ...]
     placement: tuple[str, ...]
+    phases: tuple[Phase, ...] = ()
     warm_up: int = 0
+    """In order; none while it is to be learned, and none was written before a program could have several."""
     profiled: bool = False
     scheduler: str | None = None
     """The job scheduler that puts in order what it sends."""
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """The jobs that it is, in order."""
+        return tuple(phase.job for phase in self.phases) or (self.job,)
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):

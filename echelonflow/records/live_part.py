@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from echelonflow.codec import Document
+from echelonflow.records.phases import Phase
 
 PART_VARIABLE = "ECHELON_LIVE_PART"
 """Names the file to the process."""
@@ -17,10 +18,10 @@ READY_LIMIT_S = 300.0
 
 
 class LivePart(msgspec.Struct, frozen=True, kw_only=True):
-    """The process of rank `rank` of job `job` on `host`. Without a plan it only observes, and writes that to `observed`.
+    """The process of rank `rank` of program `job` on `host`. Without a plan it only observes, and writes that to `observed`.
 
-    With one, iterations from `warm_up` on are those of the plan. Where computation is `profiled`, it takes what the plan says; elsewhere it
-    is measured.
+    With one, `phases` say which of its iterations are those of which job of the plan. Where computation is `profiled`, it takes what the plan
+    says; elsewhere it is measured.
     """
 
     job: str
@@ -40,6 +41,7 @@ class LivePart(msgspec.Struct, frozen=True, kw_only=True):
     socket: str = ""
     records: str = ""
     outcome: str = ""
+    phases: tuple[Phase, ...] = ()
     warm_up: int = 0
     profiled: bool = False
     scheduler: str | None = None

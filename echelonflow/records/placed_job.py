@@ -27,6 +27,7 @@ class PlacedJob(msgspec.Struct, frozen=True):
     discipline: Discipline | None = None
     draws: Draws | None = None
     is_background: bool = False
+    after: str | None = None
 
     @staticmethod
     def of(job: Job) -> PlacedJob:
@@ -41,6 +42,7 @@ class PlacedJob(msgspec.Struct, frozen=True):
             job.discipline,
             job.draws,
             job.is_background,
+            job.after,
         )
 
     def job(self) -> Job:
@@ -55,4 +57,5 @@ class PlacedJob(msgspec.Struct, frozen=True):
             self.discipline,
             self.draws,
             self.is_background,
+            self.after,
         )

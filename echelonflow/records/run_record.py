@@ -139,6 +139,8 @@ class RunRecord:
     """How busy links were; empty where nobody found out."""
     admitted: dict[str, Admitted] = field(default_factory=dict)
     """By job, where jobs were placed when GPUs were free for them; jobs that had a placement of their own are not in it."""
+    began: dict[str, float] = field(default_factory=dict)
+    """By job that comes after another: when the first steps of its last rank might begin, so that it had begun as a whole."""
 
     @property
     def end_s(self) -> float:
@@ -149,9 +151,16 @@ class RunRecord:
 def as_run(jobs: Sequence[Job], record: RunRecord) -> tuple[Job, ...]:
     """The jobs as they ran: those that were admitted are where they were placed, and start when they were.
 
-    Raises InputError where the record does not say that of a job.
+    Those that come after others start when they began. Raises InputError where the record does not say where a job was placed.
     """
-    return tuple(job if job.is_placed else _as_admitted(job, record) for job in jobs)
+    return as_begun([job if job.is_placed else _as_admitted(job, record) for job in jobs], record)
+
+
+def as_begun(jobs: Sequence[Job], record: RunRecord) -> tuple[Job, ...]:
+    """The jobs, those that come after others with the start that they had in a run; one that never began has none."""
+    return tuple(
+        dataclasses.replace(job, start_s=record.began[job.name]) if job.name in record.began else job for job in jobs
+    )
 
 
 def as_far_as_run(jobs: Sequence[Job], record: RunRecord) -> tuple[Job, ...]:

@@ -55,6 +55,7 @@ class _Run(msgspec.Struct):
     blame: tuple[Blame, ...] = ()
     links: tuple[LinkLoad, ...] = ()
     admitted: dict[str, Admitted] = {}
+    began: dict[str, float] = {}
     digest: str | None = None
     """SHA-256 of all of it; None in what was written before there was one."""
 
@@ -131,6 +132,7 @@ def _written(
         run.blame,
         run.links,
         run.admitted,
+        run.began,
         _digest(run, c, f),
     )  # fmt: skip
 
@@ -145,8 +147,9 @@ def _read(
     computes.extend(_places(c.step, computes.steps), c.iteration, c.start_s, c.finish_s, c.late_s)
     flows.extend(_places(f.step, flows.steps), f.iteration, f.release_s, f.start_s, f.finish_s, ready_s)
     found = RunRecord(
-        run.policy, run.repeat, computes, flows, run.decisions, run.counters, run.blame, run.links, run.admitted
-    )
+        run.policy, run.repeat, computes, flows, run.decisions, run.counters, run.blame, run.links, run.admitted,
+        run.began,
+    )  # fmt: skip
     if run.digest is not None and run.digest != _digest(found, computes, flows):
         raise ValueError(f"the run of {run.policy} is not as it was written: its digest is another one")
     return found, computes, flows
@@ -159,6 +162,8 @@ def _digest(run: RunRecord, computes: ComputeColumns, flows: FlowColumns) -> str
     found = hashlib.sha256(msgspec.json.encode(words))
     if run.admitted:  # which runs from before there was a queue do not have
         found.update(msgspec.json.encode(run.admitted))
+    if run.began:  # nor those from before jobs came after others
+        found.update(msgspec.json.encode(run.began))
     for columns in (computes, flows):
         for column in (columns.step, columns.iteration, *map(columns.times_s, columns.TIMES)):
             found.update(column.astype(column.dtype.newbyteorder("<"), copy=False).tobytes())

@@ -74,11 +74,11 @@ class AnalysedRun:
 def simulated_runs(context: Context) -> list[AnalysedRun]:
     """All runs of a simulated experiment, in the order in which they were made."""
     asked, found = Asked(context.jobs), []
-    waited = not all(job.is_placed for job in context.jobs)
+    waited = not all(job.is_placed and job.after is None for job in context.jobs)
     for record in load_runs(context.files.simulated_runs):
         name = f"{record.policy} {record.repeat}"
         try:
-            if waited:  # and was placed as there was room
+            if waited:  # and was placed as there was room, or began where another had ended
                 asked = Asked(as_run(context.jobs, record))
             checked(record, asked, f"{context.files.simulated_runs}, {record.policy}")
         except InputError as error:

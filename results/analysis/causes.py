@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from echelonflow.model.dag import Compute, Job
 from echelonflow.model.flow_key import FlowKey
+from echelonflow.model.following import begins_after
 from echelonflow.model.measured import Measured, Settings
 from echelonflow.model.network import Network
 from echelonflow.records.agent_log import Mark
@@ -86,16 +87,18 @@ def _late_releases(read: ReadRun, jobs: Sequence[Job]) -> dict[FlowKey, float]:
             return ended_s.get(key, math.nan)
         return flow.finish_s if host == flow.dst_host else read.acked_s.get(key, math.nan)
 
+    by_name = {job.name: job for job in jobs}
     for job in jobs:
-        held = held_names(job)
+        held, begins = held_names(job), begins_after(job, by_name)
         for iteration in range(job.iterations):
             for name in job.dag.order:
                 step, key = job.dag.by_name[name], (job.name, iteration, name)
                 if isinstance(step, Compute):
                     continue
                 host = job.placement[step.src_rank]
-                due_s = max([job.start_s, *(end_s(one, host) for one in _before(job, key))])
-                if not step.after:
+                before = [*_before(job, key), *(begins.get(name, ()) if not iteration else ())]
+                due_s = max([job.earliest_s, *(end_s(one, host) for one in before)])
+                if name in job.first_steps:
                     due_s = max(due_s, read.held_s.get((job.name, iteration, host), due_s))
                 if job.is_local(step):
                     # How long one was held back within its host, no log tells: nothing that follows it counts as late.

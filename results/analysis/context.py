@@ -17,7 +17,7 @@ from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import Manifest, read_manifest
 from echelonflow.records.network_file import read_network
 from echelonflow.records.plain_files import check_plain
-from echelonflow.records.run_record import RunRecord
+from echelonflow.records.run_record import RunRecord, as_begun
 from echelonflow.records.runs import load_runs, save_runs
 from echelonflow.records.seal import broken, read_seal
 from echelonflow.records.yardsticks import NO_YARDSTICKS, Yardsticks, read_yardsticks
@@ -67,12 +67,12 @@ class Context:
     def measured_jobs(self) -> frozenset[str]:
         """Training programs whose computation is measured: what it takes in a run, its log alone says."""
         programs = () if self.assignment is None else self.assignment.programs
-        return frozenset(program.job for program in programs if not program.profiled)
+        return frozenset(job for program in programs if not program.profiled for job in program.jobs)
 
     @cached_property
     def predictions(self) -> Mapping[RunOf, RunRows]:
         """Rows of the fluid run of each policy and repeat that was predicted."""
-        return {run: run_rows(record, self.jobs) for run, record in self.prediction.items()}
+        return {run: run_rows(record, as_begun(self.jobs, record)) for run, record in self.prediction.items()}
 
     def predicted(self, policy: str, repeat: int) -> Sequence[IterationRow]:
         """Iterations of the fluid run that a run of `policy` should be; none where it was not predicted."""
@@ -81,7 +81,9 @@ class Context:
     def predicted_figures(self, policy: str, repeat: int) -> Mapping[str, JobFigures]:
         """Figures of each job in the fluid run that a run of `policy` should be; none where it was not predicted."""
         rows = self._rows_predicted(policy, repeat)
-        return job_figures(only(rows, counted_of(rows.iterations, self.jobs, self.manifest.counting)), self.jobs)
+        record = self.prediction.get(self._predicted_as(policy, repeat))
+        jobs = self.jobs if record is None else as_begun(self.jobs, record)
+        return job_figures(only(rows, counted_of(rows.iterations, jobs, self.manifest.counting)), jobs)
 
     def predicted_means(self) -> Mapping[str, Mapping[str, JobFigures]]:
         """Figures of each job under each policy, over all repeats that were predicted."""
@@ -92,8 +94,11 @@ class Context:
         return {policy: {job: mean_figures(each) for job, each in jobs.items()} for policy, jobs in found.items()}
 
     def _rows_predicted(self, policy: str, repeat: int) -> RunRows:
+        return self.predictions.get(self._predicted_as(policy, repeat), RunRows())
+
+    def _predicted_as(self, policy: str, repeat: int) -> RunOf:
         is_drawn = any(job.draws is not None for job in self.jobs)
-        return self.predictions.get((policy, repeat if is_drawn else 0), RunRows())
+        return policy, repeat if is_drawn else 0
 
     @property
     def policies(self) -> list[str]:

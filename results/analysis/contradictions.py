@@ -9,6 +9,7 @@ from typing import NamedTuple
 from echelonflow.model.dag import Compute, Job, Transfer
 from echelonflow.model.draws import Durations
 from echelonflow.model.flow_key import FlowKey
+from echelonflow.model.following import begins_after
 from echelonflow.records.assignment import AssignedRun, Assignment
 from echelonflow.records.manifest import Manifest
 from echelonflow.records.outcome import RunOutcome
@@ -178,9 +179,11 @@ def _causes(
         if f.ready_s is not None and f.ready_s > f.release_s:
             yield f"{words_of(key)} was ready at {f.ready_s:.6f} s, after its release at {f.release_s:.6f} s"
         spans[key] = _Span(ready_s(f), f.finish_s, f.finish_s, acked_s.get(key, math.nan), f.src_host, f.dst_host)
+    by_name = {job.name: job for job in jobs}
     for job in jobs:
+        begins = begins_after(job, by_name)
         for iteration in range(job.iterations):
-            yield from _causes_of(job, iteration, spans, later_s, held_s or {})
+            yield from _causes_of(job, iteration, spans, later_s, held_s or {}, {} if iteration else begins)
 
 
 class _Span(NamedTuple):
@@ -203,23 +206,28 @@ class _Span(NamedTuple):
 
 
 def _causes_of(
-    job: Job, iteration: int, spans: dict[FlowKey, _Span], later_s: float, held_s: Mapping[FlowKey, float]
-) -> Iterator[str]:
-    """Steps of one iteration that began at another time; transfers within a host, which nobody logs, are added."""
+    job: Job, iteration: int, spans: dict[FlowKey, _Span], later_s: float, held_s: Mapping[FlowKey, float],
+    begins: Mapping[str, Sequence[FlowKey]],
+) -> Iterator[str]:  # fmt: skip
+    """Steps of one iteration that began at another time; transfers within a host, which nobody logs, are added.
+
+    `begins` are the computations of another job that steps wait for, beside those that they name.
+    """
     dag, held = job.dag, held_names(job)
     for name in dag.order:
         key, step = (job.name, iteration, name), dag.by_name[name]
         keys = [(job.name, iteration, before) for before in step.after]
         keys += [(job.name, iteration - 1, before) for before in dag.previous.get(name, ())] if iteration else []
+        keys += begins.get(name, ())
         before = [spans[one] for one in keys if one in spans]
         if len(before) < len(keys):
             continue
         host = job.placement[step.rank if isinstance(step, Compute) else step.src_rank]
         ends_s = [span.at(host) for span in before]
-        due_s = max([job.start_s, *(end_s for end_s, _ in ends_s)])
-        began_s = job.start_s + (STARTED_WITHIN_S if isinstance(step, Transfer) else 0.0)
+        due_s = max([job.earliest_s, *(end_s for end_s, _ in ends_s)])
+        began_s = job.earliest_s + (STARTED_WITHIN_S if isinstance(step, Transfer) else 0.0)
         noticed_s = max([began_s, *(end_s for _, end_s in ends_s)])
-        if not step.after and (until_s := held_s.get((job.name, iteration, host))) is not None:
+        if name in job.first_steps and (until_s := held_s.get((job.name, iteration, host))) is not None:
             due_s = max(due_s, until_s)
             noticed_s = max(noticed_s, until_s + (STARTED_WITHIN_S if isinstance(step, Transfer) else 0.0))
         if isinstance(step, Transfer) and job.is_local(step):

@@ -13,7 +13,7 @@ from echelonflow.records.assignment import AssignedRun
 from echelonflow.records.folder import RunFiles
 from echelonflow.records.outcome import RunOutcome, read_outcome
 from echelonflow.records.plan import Plan, read_plan
-from echelonflow.records.run_record import RunRecord
+from echelonflow.records.run_record import RunRecord, as_begun
 from echelonflow.scheduling.policies.lookahead import Adopted
 from results.analysis import contradictions, pcap
 from results.analysis.acknowledgements import acknowledgement_share
@@ -33,6 +33,7 @@ class Evidence:
     """What a run left, as far as it could be read."""
 
     jobs: tuple[Job, ...]
+    """With the starts that they had."""
     read: ReadRun
     swapped: Sequence[Swap]
     planned: Sequence[Adopted]
@@ -103,7 +104,8 @@ class RawRun:
         decided = {} if alone else _decided(read.record)
         packets = packets_of_run(read.record, plan, captures, clock, decided) if clock is not None else {}
         waited = self._waited(read.record, plan, captures, clock)
-        return Evidence(plan.jobs, read, swapped, planned, clock, captures, captures_wrong, packets, took_s, waited)
+        jobs = as_begun(plan.jobs, read.record)
+        return Evidence(jobs, read, swapped, planned, clock, captures, captures_wrong, packets, took_s, waited)
 
     def _check_plan(self, plan: Plan) -> None:
         """Note where the plan contradicts others; InputError where it contradicts itself."""
@@ -138,7 +140,7 @@ class RawRun:
         if more > 0:
             self.wrong.append(f"{more} more lines cannot be read, and are left out")
         assignment = self.context.assignment
-        programs = () if assignment is None else tuple(program.job for program in assignment.programs)
+        programs = () if assignment is None else tuple(job for each in assignment.programs for job in each.jobs)
         late = bool(self.context.manifest.faults or programs)
         self.wrong.extend(
             contradictions.of_times(

@@ -21,6 +21,7 @@ from echelonflow.records.outcome import RunOutcome
 from echelonflow.records.plan import Plan
 from echelonflow.records.run_record import ComputeRecord, DecisionRecord, FlowRecord, RunRecord
 from results.analysis.asked import MOST_S, Asked, why_no_compute, why_no_flow
+from results.analysis.began import began_s
 from results.analysis.planned import alone
 
 _Kept = TypeVar("_Kept")
@@ -73,6 +74,7 @@ def read_run(files: RunFiles, outcome: RunOutcome, plan: Plan) -> ReadRun:
         else:
             found.faults.append(f"{files.agents}: {why}")
     record.flows = flows
+    record.began = began_s(record.computes, found.held_s, plan.jobs)
     return found
 
 

@@ -21,7 +21,7 @@ LATE_TOLD = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The part of a run that is drawn: one iteration of every job, from `start_s` to `finish_s`."""
+    """The part of a run that is drawn: one iteration of every job that comes after no other, from `start_s` to `finish_s`."""
 
     iteration: int
     start_s: float
@@ -53,12 +53,14 @@ class ShownRun:
 
 def shown_iteration(jobs: Sequence[Job]) -> int:
     """The iteration that pictures show: the second where there is one (the first has no previous one to wait for)."""
-    return min(1, min((job.iterations for job in jobs if not job.is_background), default=1) - 1)
+    shown = (job for job in jobs if not job.is_background and job.after is None)
+    return min(1, min((job.iterations for job in shown), default=1) - 1)
 
 
 def window(iterations: Sequence[IterationRow], jobs: Sequence[Job]) -> Window | None:
     """Where the shown iteration lies in a run with these rows; None if the run did not complete it."""
-    rows = [row for row in iterations if row.iteration == shown_iteration(jobs)]
+    later = {job.name for job in jobs if job.after is not None}  # which begin when others have ended
+    rows = [row for row in iterations if row.iteration == shown_iteration(jobs) and row.job not in later]
     if not rows:
         return None
     return Window(rows[0].iteration, min(row.start_s for row in rows), max(row.finish_s for row in rows))

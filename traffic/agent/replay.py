@@ -11,6 +11,8 @@ time.
 A policy may hold back iterations (`echelonflow.model.slots`). The first of this host's steps that could begin one says when all of
 its first steps may. What is held back begins at that moment by the clock, so it is not late.
 
+A job that comes after another begins rank by rank: with the last computation of that one (`echelonflow.model.following`).
+
 A job may hold back transfers that could leave (`echelonflow.model.discipline`). They are released when the core of their
 rank has started their task. Where the end of a transfer makes others ready, and gives credit back as well, those that
 become ready take part in what is chosen next.
@@ -29,6 +31,7 @@ from echelonflow.job_scheduling.gate import Gate
 from echelonflow.model.dag import Compute, Job
 from echelonflow.model.draws import Durations
 from echelonflow.model.faults import Slowdowns
+from echelonflow.model.following import Following
 from echelonflow.model.progress import JobProgress, StepKey
 from echelonflow.model.slots import HeldIterations, Slots
 from traffic.agent.plan import host_of
@@ -112,6 +115,7 @@ class Replay:
         self._gates = {
             job.name: Gate(job, [rank for rank, placed in enumerate(job.placement) if placed == host]) for job in jobs
         }
+        self._following = Following(jobs)
         self._is_local = {(job.name, step.name): job.is_local(step) for job in jobs for step in job.dag.transfers}
         self._ready_s: dict[str, dict[StepKey, float]] = {job.name: {} for job in jobs}
         """Of each job, since when transfers are ready that it holds back."""
@@ -134,10 +138,11 @@ class Replay:
         return self._due[0][0] if self._due else math.inf
 
     def begin(self, zero_s: float) -> None:
-        """Start the run: every job begins `start_s` after `zero_s`."""
+        """Start the run: every job begins `start_s` after `zero_s`, unless it comes after another."""
         self._zero_s = zero_s
         for job in self._jobs.values():
-            self._push(zero_s + job.start_s, job.name, (0, ""), zero_s)
+            if job.after is None:
+                self._push(zero_s + job.start_s, job.name, (0, ""), zero_s)
 
     def advance(self, now_s: float) -> list[Action]:
         """End the computations that were due by `now_s`, and what follows from that."""
@@ -154,6 +159,11 @@ class Replay:
                 continue
             actions.append(Computed(name, iteration, step, start_s, due_s, now_s))
             self._start(job, progress.finish(iteration, step_name), due_s, now_s, actions)
+            for follower in self._following.computed(name, iteration, step.rank):
+                if follower in self._progress:  # which may have been ended
+                    self._start(
+                        self._jobs[follower], self._progress[follower].start_rank(step.rank), due_s, now_s, actions
+                    )
         return actions
 
     def hold_back(self, slots: Mapping[str, Slots]) -> None:
@@ -204,7 +214,9 @@ class Replay:
             else:
                 iteration, name = waiting.popleft()
                 step = job.dag.by_name[name]
-                begin_s = moment_s if step.after else self._begin_s(job.name, iteration, moment_s, actions)
+                begin_s = moment_s
+                if name in job.first_steps:
+                    begin_s = self._begin_s(job.name, iteration, moment_s, actions)
                 if isinstance(step, Compute):
                     duration_s = self._durations[job.name].of(iteration, step)
                     self._push(self._finish_s(begin_s, duration_s), job.name, (iteration, name), begin_s)
@@ -224,7 +236,7 @@ class Replay:
                     actions.append(Released(job.name, iteration, name, now_s, since_s if since_s < now_s else None))
 
     def _begin_s(self, job: str, iteration: int, moment_s: float, actions: list[Action]) -> float:
-        """When a step begins that waits for nothing of its own iteration, and could begin at `moment_s`."""
+        """When a step begins that is among the first of an iteration, and could begin at `moment_s`."""
         held = self._held[job]
         before = held.held
         begin_s = max(self._zero_s + held.begin_s(iteration, moment_s - self._zero_s), moment_s)
