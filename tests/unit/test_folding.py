@@ -192,7 +192,8 @@ def test_a_newcomer_in_front_moves_nobody_while_a_class_above_is_free():
     assert folded([0, 1], [{0}, {0}], [UNDECIDED, 3]) == [2, 3]
     assert folded([0, 1, 2], [{0}] * 3, [UNDECIDED, 2, 3]) == [1, 2, 3]
     assert folded([1, 0, 2], [{0}] * 3, [UNDECIDED, 1, 3]) == [2, 1, 3]
-    assert folded([2, 0, 1], [{0}] * 3, [UNDECIDED, 1, 3]) == [4, 1, 3]
+    assert folded([2, 0, 1], [{0}] * 3, [UNDECIDED, 1, 3]) == [5, 1, 3]
+    assert folded([0, 2, 1], [{0}] * 3, [3, 5, UNDECIDED]) == [3, 5, 4]  # there was room between those two
 
 
 def test_the_head_leaving_moves_nobody():

@@ -29,8 +29,8 @@ def fold(snapshot: Snapshot, allocation: Allocation, in_force: Ints, classes: Se
     flight keeps its class or is moved down, by as little as the order demands. Were it moved up, its new packets would
     overtake those that wait in the lower class, which TCP takes for loss.
 
-    A new flow leaves a third of the classes above it free, unless the order demands otherwise. So whoever is to go before it later finds one
-    that has none of its packets. Were it moved down for him, all that it has queued would share his class until it is gone:
+    A new flow leaves a third of the classes that it might have free above it, unless the order demands otherwise. So whoever is to go before it later
+    finds one that has none of its packets. Were it moved down for him, all that it has queued would share his class until it is gone:
     tens of milliseconds where links are slow.
 
     Where that leaves too few classes, flows that wait take none: those for which the allocation has nothing now, while
@@ -105,8 +105,9 @@ class _Order:
     def lowered(self, least: Ints, held: Ints, last: int) -> Ints:
         """The `least` places, but of new flows, which hold none yet: those go lower, by up to a third, as far as flows behind them leave room.
 
-        Who has no place, or one beyond the `last`, keeps what he has. Places rise with rank on every link as before. For two things rise with it: what
-        a new flow would have if none went into the first third, and the greatest place that it may have. So does the lesser of the two.
+        Who has no place, or one beyond the `last`, keeps what he has. Places rise with rank on every link as before. For the greatest place that
+        a new flow may have rises with it, and what it would have if none went into the first third. So does what lies a third of
+        the way from its least place to its greatest, and so do the greater and the lesser of two of these.
         """
         taking_part = (least != UNDECIDED) & (least <= last)
         is_new = taking_part & (held == UNDECIDED)
@@ -118,8 +119,10 @@ class _Order:
         for rows, links in reversed(self._equals(taking_part)):
             greatest = int(lowest[links].min(initial=last))
             moves = is_new[rows].all()
-            place[rows] = min(greatest, int(low[rows[0]])) if moves else least[rows]
-            lowest[links] = (greatest if moves else int(least[rows[0]])) - 1
+            highest = int(least[rows[0]])
+            between = highest + (greatest - highest) // SPARED
+            place[rows] = min(greatest, max(int(low[rows[0]]), between)) if moves else highest
+            lowest[links] = (greatest if moves else highest) - 1
         return place
 
     @property
