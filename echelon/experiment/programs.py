@@ -13,6 +13,7 @@ from echelon.experiment.wording import structure
 from echelonflow.errors import InputError, about
 from echelonflow.model.network import Network
 from echelonflow.model.units import parse_duration_s
+from echelonflow.records.phases import Phase
 from echelonflow.spelling import unknown
 from traffic.workloads import job_schedulers
 
@@ -62,22 +63,38 @@ def programs_of(data: Mapping[str, Any], path: Path, line_of: LineOf = no_line) 
 
 
 def learned_data(
-    data: Mapping[str, Any], programs: Sequence[Program], learned: Mapping[str, Path], iterations: Mapping[str, int]
+    data: Mapping[str, Any],
+    programs: Sequence[Program],
+    learned: Mapping[str, Path],
+    phases: Mapping[str, Sequence[Phase]],
 ) -> dict[str, Any]:
     """The same file with what was learned in the place of the programs: an experiment that `echelon run` replays and simulates.
 
-    By the name of each: the folder of what was learned, and how many iterations count.
+    By the name of each: the folder of what was learned, and the phases that count. Each is a job, and comes after the one before.
     """
-    jobs = list(data["jobs"])
+    jobs: list[list[dict[str, Any]]] = [[job] for job in data["jobs"]]
     for program in programs:
-        kept = {key: value for key, value in jobs[program.place].items() if key not in _DROPPED}
+        (written,) = jobs[program.place]
+        kept = {key: value for key, value in written.items() if key not in _DROPPED}
         entry: dict[str, Any] = {"format": "live", "files": [f"{learned[program.name]}/rank*.json"]}
         if program.profiled is not None:
             entry["compute"] = program.profiled
-        jobs[program.place] = {
-            **kept, "import": entry, "placement": list(program.placement), "iterations": iterations[program.name],
-        }  # fmt: skip
-    return {**data, "jobs": jobs}
+        of_program, found = phases[program.name], []
+        for number, phase in enumerate(of_program):
+            taken = {"phase": number + 1} if len(of_program) > 1 else {}
+            if number:
+                kept = {key: value for key, value in kept.items() if key != "start"}
+                kept |= {"name": phase.job, "after": of_program[number - 1].job}
+            found.append(
+                {
+                    **kept,
+                    "import": {**entry, **taken},
+                    "placement": list(program.placement),
+                    "iterations": phase.iterations,
+                }
+            )
+        jobs[program.place] = found
+    return {**data, "jobs": [job for each in jobs for job in each]}
 
 
 def _program(place: int, job: Mapping[str, Any], folder: Path, network: Network, taken: list[str]) -> Program:

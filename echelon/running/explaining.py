@@ -111,9 +111,8 @@ def once(stages: Stages, causes: Measured, eased: Measured, found: ExplainedRun)
         unhindered_s = stages.times(stages.enforced, eased.without(acknowledgements=True, links=True))
     rates = rates_to_note(asked.jobs)
     last = stages.simulated(stages.enforced, causes, rates)
-    blamed, links = (), ()
-    if rates is not None:
-        blamed, links = explained(last, as_begun(asked.jobs, last), asked.network, rates, stages.counted)
+    jobs = as_begun(asked.jobs, last)
+    blamed, links = ((), ()) if rates is None else explained(last, jobs, asked.network, rates, stages.counted)
     return msgspec.structs.replace(
         found,
         ideal_s=stages.times(stages.ideal, causes.ideal),

@@ -71,7 +71,7 @@ def run_parts(parts: Standing, files: RunFiles) -> dict[str, tuple[LivePart, Pat
                 socket=str(parts.folder.control_socket),
                 records=str(files.agent(host)),
                 outcome=str(files.live(host)),
-                warm_up=program.warm_up,
+                phases=program.phases,
                 profiled=program.profiled,
             )
             found[host] = part, files.output(program.job, rank)

@@ -23,14 +23,17 @@ from echelon.running import gloo, place, worlds
 from echelonflow.errors import InputError, RunError
 from echelonflow.files import write_whole
 from echelonflow.records.assignment import Assignment, LiveProgram
-from echelonflow.records.certainty import write_certainty
+from echelonflow.records.certainty import Certainty, write_certainty
 from echelonflow.records.experiment_file import experiment_text
 from echelonflow.records.folder import LESSON, RunFolder
+from echelonflow.records.phases import Phase, phase_job
 from echelonflow.records.progress import Done, Interrupted, Report
 from traffic.workloads.formats import live as observed_job
 
 LIVE, REPLAYED = "live", "replayed"
 """Folders in that of the experiment, beside LESSON: the runs of the programs, and those of replays."""
+STEADY_WORD = "steady"
+"""Of `window:` in an experiment file."""
 REPLAY_FILE = "replay.yaml"
 """The experiment with what was learned in the place of programs, which `echelon run` takes."""
 MEASURED_WORDS = "computation is measured: it is predicted by the medians of the lesson, and each run is explained by what computations took in it"
@@ -58,7 +61,7 @@ class Lesson:
     @property
     def measured(self) -> frozenset[str]:
         """The jobs whose computation takes what it takes here."""
-        return frozenset(each.job for each in self.programs if not each.profiled)
+        return frozenset(job for each in self.programs if not each.profiled for job in each.jobs)
 
 
 def learn(path: Path, override: Mapping[str, Any], root: Path, report: Report) -> Lesson:
@@ -81,7 +84,7 @@ def learn(path: Path, override: Mapping[str, Any], root: Path, report: Report) -
         raise InputError(f"{root} exists and is not empty; name another folder with --out")
     folder = RunFolder((root / LESSON).resolve())
     place.make_parts(folder)
-    wanted = tuple(_live_program(each, warm_up=0) for each in programs)
+    wanted = tuple(map(_live_program, programs))
     with world.machine_lock():
         ended = worlds.in_world(
             Assignment(network=network, calibrate=False, programs=wanted, lesson=True), folder, report
@@ -90,12 +93,10 @@ def learn(path: Path, override: Mapping[str, Any], root: Path, report: Report) -
         raise KeyboardInterrupt
     if not isinstance(ended, Done):
         raise RunError(ended.reason)
-    warm_up, iterations, words = {}, {}, []
+    phases: dict[str, tuple[Phase, ...]] = {}
+    words: list[str] = []
     for each in programs:
-        found = observed_job.certainty(sorted(folder.learned(each.name).glob("rank*.json")))
-        # One at least: what a program loads and allocates at first use is in its first iteration.
-        warm_up[each.name] = max(found.first_alike, 1)
-        iterations[each.name] = found.iterations - warm_up[each.name]
+        phases[each.name], found = _phases(each, folder, is_steady=data.get("window") == STEADY_WORD)
         write_certainty(folder.certainty(each.name), found)
         words.append(f"learned {each.name}: {found}")
         if each.profiled is None:
@@ -104,12 +105,12 @@ def learn(path: Path, override: Mapping[str, Any], root: Path, report: Report) -
         with_absolute_files(data, path.parent),
         programs,
         {each.name: folder.learned(each.name) for each in programs},
-        iterations,
+        phases,
     )
     replay = root / REPLAY_FILE
     write_whole(replay, experiment_text(data, f"echelon run {REPLAY_FILE}").encode())
     experiment = schema.load(replay)
-    return Lesson(experiment, tuple(_live_program(each, warm_up[each.name]) for each in programs), tuple(words))
+    return Lesson(experiment, tuple(_live_program(each, phases[each.name]) for each in programs), tuple(words))
 
 
 def train_with_gloo(lesson: Lesson, root: Path, say: Callable[[str], None]) -> None:
@@ -123,13 +124,30 @@ def train_with_gloo(lesson: Lesson, root: Path, say: Callable[[str], None]) -> N
             gloo.train(each.program, each.arguments, len(each.placement), folder.with_gloo(each.job))
 
 
-def _live_program(program: Program, warm_up: int) -> LiveProgram:
+def _phases(program: Program, folder: RunFolder, *, is_steady: bool) -> tuple[tuple[Phase, ...], Certainty]:
+    """The phases of a program that count, and how certain they are.
+
+    Where only a steady state counts, it is that of the last phase. So it is where a job scheduler has the program's units cross from one
+    iteration to the next: there, no moment parts one phase from another.
+    """
+    files = sorted(folder.learned(program.name).glob("rank*.json"))
+    found = observed_job.phases(files)
+    if is_steady or program.scheduler is not None:
+        found = found[-1:]
+    jobs = [phase_job(program.name, number) for number in range(len(found))]
+    # One warms up at least: what a program loads and allocates at first use is in its first iteration.
+    begins = [max(each.first, 1) for each in found]
+    phases = tuple(Phase(job, first, each.end - first) for job, first, each in zip(jobs, begins, found, strict=True))
+    return phases, observed_job.certainty(files, jobs if len(jobs) > 1 else ())
+
+
+def _live_program(program: Program, phases: tuple[Phase, ...] = ()) -> LiveProgram:
     return LiveProgram(
         job=program.name,
         program=str(program.path),
         arguments=program.arguments,
         placement=program.placement,
-        warm_up=warm_up,
+        phases=phases,
         profiled=program.profiled is not None,
         scheduler=program.scheduler,
     )

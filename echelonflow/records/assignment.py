@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,6 @@ class LiveProgram(msgspec.Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...]
     placement: tuple[str, ...]
     phases: tuple[Phase, ...] = ()
-    warm_up: int = 0
     """In order; none while it is to be learned, and none was written before a program could have several."""
     profiled: bool = False
     scheduler: str | None = None
@@ -49,6 +49,11 @@ class LiveProgram(msgspec.Struct, frozen=True, kw_only=True):
     def jobs(self) -> tuple[str, ...]:
         """The jobs that it is, in order."""
         return tuple(phase.job for phase in self.phases) or (self.job,)
+
+    @property
+    def pauses(self) -> bool:
+        """Whether it makes iterations between its phases, in which nobody schedules what it sends."""
+        return any(one.end < other.first for one, other in itertools.pairwise(self.phases))
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):

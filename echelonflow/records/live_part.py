@@ -42,7 +42,6 @@ class LivePart(msgspec.Struct, frozen=True, kw_only=True):
     records: str = ""
     outcome: str = ""
     phases: tuple[Phase, ...] = ()
-    warm_up: int = 0
     profiled: bool = False
     scheduler: str | None = None
     """The job scheduler that puts in order what it sends."""

@@ -4,7 +4,7 @@ import argparse
 
 import torch
 import torch.distributed as dist
-from gpt import batch, gpt, loss_of
+from gpt import SEQUENCE, batch, gpt, loss_of
 from torch import nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
@@ -18,6 +18,9 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32, help="lines in all")
     parser.add_argument("--micro-batches", type=int, default=4)
     parser.add_argument("--schedule", choices=("gpipe", "1f1b"), default="gpipe")
+    parser.add_argument(
+        "--grow-after", type=int, default=0, help="steps with lines of half the length, before all of it"
+    )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
 
@@ -27,13 +30,15 @@ def main() -> None:
     parts = list(gpt(options.width, options.layers))
     each = -(-len(parts) // ranks)
     own = nn.Sequential(*parts[rank * each : (rank + 1) * each])
-    stage = PipelineStage(own, rank, ranks, torch.device("cpu"))
     kind = ScheduleGPipe if options.schedule == "gpipe" else Schedule1F1B
-    schedule = kind(stage, n_microbatches=options.micro_batches, loss_fn=loss_of)
     optimizer = torch.optim.AdamW(own.parameters(), lr=1e-3)
     lines = torch.Generator().manual_seed(1000 + options.seed)
     for step in range(options.steps):
-        text, wanted = batch(options.batch, lines)
+        if step in (0, options.grow_after):  # a stage takes one shape
+            stage = PipelineStage(own, rank, ranks, torch.device("cpu"))
+            schedule = kind(stage, n_microbatches=options.micro_batches, loss_fn=loss_of)
+        length = SEQUENCE // 2 if step < options.grow_after else SEQUENCE
+        text, wanted = (part[:, :length] for part in batch(options.batch, lines))
         optimizer.zero_grad()
         losses: list[torch.Tensor] = []
         if rank == 0:

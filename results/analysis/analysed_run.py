@@ -157,6 +157,7 @@ def _judged(run: RawRun, plan: Plan, evidence: Evidence) -> AnalysedRun:
         clock_drift=0.0 if clock is None else 1 / clock.rate - 1,
         told_twice=[words_of(key) for key in evidence.read.twice],
         farthest=evidence.waited[0] if evidence.waited else None,
+        unscheduled=context.assignment is not None and any(each.pauses for each in context.assignment.programs),
     )  # fmt: skip
     rows = run_rows(
         record, jobs,

@@ -14,7 +14,7 @@ from echelonflow.model.dag import Job
 from echelonflow.model.flow_key import FlowKey
 from echelonflow.records.outcome import RunOutcome
 from echelonflow.records.run_record import FlowRecord, RunRecord
-from echelonflow.wire.classes import CONTROL_CLASS, class_of_dscp
+from echelonflow.wire.classes import CONTROL_CLASS, DEFAULT_CLASS, class_of_dscp
 from results.analysis.asked import NAMED_AT_MOST, Asked, first_of, missing_computes, words_of
 from results.analysis.packets import FlowPackets
 from results.analysis.passing import WaitedFor
@@ -161,14 +161,18 @@ def measure(
     clock_drift: float = 0.0,
     told_twice: Sequence[str] = (),
     farthest: WaitedFor | None = None,
+    unscheduled: bool = False,
 ) -> Fidelity:
-    """Measure a run from its run.json, its records, and what the captures saw of its flows."""
+    """Measure a run from its run.json, its records, and what the captures saw of its flows.
+
+    Where programs send something `unscheduled`, it is in the last class, whether or not that was decided for any flow.
+    """
     late = [c.late_s for c in record.computes]
     drops, handled = _queue_drops(run)
     captures = run.captures.values()
     stray, arrived = _stray_marks(record, packets)
-    stray_class, stray_class_share = _stray_classes(run, record, "bytes")
-    _, stray_class_packet_share = _stray_classes(run, record, "packets")
+    stray_class, stray_class_share = _stray_classes(run, record, "bytes", unscheduled)
+    _, stray_class_packet_share = _stray_classes(run, record, "packets", unscheduled)
     finished = [f for f in record.flows if not math.isnan(f.finish_s)]
     seen = [(f, packets[key]) for f in finished if (key := (f.job, f.iteration, f.flow)) in packets]
     differences = [abs(p.finish_s - f.finish_s) for f, p in seen if p.finish_s is not None]
@@ -322,9 +326,12 @@ def _stray_marks(record: RunRecord, packets: Mapping[FlowKey, FlowPackets]) -> t
     return stray, arrived
 
 
-def _stray_classes(run: RunOutcome, record: RunRecord, unit: Literal["bytes", "packets"]) -> tuple[int, float]:
+def _stray_classes(
+    run: RunOutcome, record: RunRecord, unit: Literal["bytes", "packets"], unscheduled: bool
+) -> tuple[int, float]:
     """Bytes or packets (`unit`) in data classes that no decision ever named, and their share of all classes'."""
     decided = {CONTROL_CLASS} | {class_of_dscp(dscp) for d in record.decisions for _, dscp in d.marks}
+    decided |= {DEFAULT_CLASS} if unscheduled else set()
     stray = counted = 0
     for classes in run.classes.values():
         for number, counters in classes.items():

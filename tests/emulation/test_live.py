@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from echelonflow.errors import EXIT_FAILED, EXIT_INVALID, EXIT_VALID
+from echelonflow.records.budget import read_budgets
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.live_part import PART_VARIABLE, read_live_outcome
 from echelonflow.records.outcome import read_outcome
@@ -127,6 +128,46 @@ def test_a_job_scheduler_crosses_the_barrier_in_an_unchanged_program(tmp_path):
     crossing = [flow for flow in record.flows if begins_s.get(flow.iteration + 1, flow.finish_s) < flow.finish_s]
     assert crossing  # gradients came while the next forward pass was under way
     assert any(flow.ready_s is not None for flow in record.flows)  # and were held back for more urgent ones
+
+
+def test_a_program_that_changes_in_mid_run_is_scheduled_after_that_as_before(tmp_path):
+    path, steps = tmp_path / "live.yaml", 8
+    path.write_text(
+        textwrap.dedent(f"""\
+            name: live
+            network: {{topology: single-switch, hosts: 3, rate: 50 Mbit/s}}
+            jobs:
+            - name: gpt
+              program: {ROOT / "examples/live/train_pipeline.py"}
+              arguments: [--steps, {steps}, --width, 64, --grow-after, 4]
+              ranks: 3
+              compute: {{profiled: 300 ms}}
+            policies: [echelonflow]
+            """)
+    )
+    done = subprocess.run(command(path, tmp_path / "out"), capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode in (EXIT_VALID, EXIT_INVALID), done.stdout + done.stderr
+    assert "of 8 iterations these are alike: 2 to 4 (gpt), 6 to 8 (gpt.2);" in done.stdout
+    assert "never decided" not in done.stdout  # though what it sends in between is in a class of its own
+    assert "contradict" not in done.stdout
+    (files,) = RunFolder(tmp_path / "out" / "live").runs()
+    lesson = losses(tmp_path / "out/lesson/learned/gpt/rank2.txt")
+    assert losses(files.output("gpt", 2)) == lesson
+    assert len(lesson) == steps
+    outcomes = [read_live_outcome(files.live(f"h{number}")) for number in (1, 2, 3)]
+    assert all(each.other_bytes == 0 and each.scheduled_bytes > 0 for each in outcomes)
+    plan = read_plan(files.plan)
+    assert [(job.name, job.iterations, job.after) for job in plan.jobs] == [("gpt", 3, None), ("gpt.2", 3, "gpt")]
+    record = read_run(files, read_outcome(files.outcome), plan).record
+    counted = defaultdict(int)
+    for flow in record.flows:
+        counted[flow.job, flow.flow] += 1
+    assert counted == {(group.job, flow.flow): 3 for group in plan.groups for flow in group.flows}
+    first_ends_s = max(step.finish_s for step in record.computes if step.job == "gpt")
+    assert first_ends_s < record.began["gpt.2"] < max(step.start_s for step in record.computes)
+    explained = read_budgets(RunFolder(tmp_path / "out" / "live").budget).runs[files.root.name]
+    assert explained.failure is None
+    assert explained.links_s.keys() == {"gpt", "gpt.2"}
 
 
 def test_the_death_of_a_rank_ends_the_run_by_its_name(tmp_path):

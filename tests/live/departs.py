@@ -1,8 +1,8 @@
 """One rank of a program whose results are known; from some iteration on it may do otherwise than before. Prints what differs, and "steps N".
 
-    departs.py STEPS [HOW AT]
+    departs.py STEPS [HOW AT [GROWS]]
 
-Without ECHELON_LIVE_PART, as in a lesson, it does not depart.
+Without ECHELON_LIVE_PART, as in a lesson, it does not depart. From step GROWS on large tensors are twice as large, and in that step it also waits at a barrier.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ def passed_on(step, rank, ranks, size):
 def main():
     steps = int(sys.argv[1])
     how, at = (sys.argv[2], int(sys.argv[3])) if len(sys.argv) > 3 else ("", -1)
+    grows = int(sys.argv[4]) if len(sys.argv) > 4 else steps
     if "ECHELON_LIVE_PART" not in os.environ:
         how = ""
     dist.init_process_group()
@@ -72,20 +73,22 @@ def main():
     weight.grad = torch.ones(2)
     optimizer = torch.optim.SGD([weight], lr=0.1)
     for step in range(steps):
-        now = how if step == at else ""
-        reduced(step, LARGE, rank, ranks)
+        now, large = how if step == at else "", LARGE * (1 + (step >= grows))
+        if step == grows:
+            dist.barrier()
+        reduced(step, large, rank, ranks)
         if now == "extra":
-            reduced(step, LARGE, rank, ranks)
+            reduced(step, large, rank, ranks)
         if now == "kind":
-            gathered(step, LARGE, rank, ranks)
+            gathered(step, large, rank, ranks)
         elif now != "skipped":
-            reduced(step, LARGE + (now == "larger"), rank, ranks)
+            reduced(step, large + (now == "larger"), rank, ranks)
         each_to_each(step, rank, ranks, SIZES.get(now, lambda _, __: PART))
         if rank == 1 and now == "dies":
             os.kill(os.getpid(), signal.SIGKILL)
         if rank == 1 and now == "raises":
             raise ValueError("the program's own")
-        passed_on(step, rank, ranks, LARGE)
+        passed_on(step, rank, ranks, large)
         reduced(step, SMALL, rank, ranks)
         if now == "last":
             dist.barrier()

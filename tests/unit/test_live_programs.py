@@ -9,6 +9,8 @@ from echelon.experiment import schema
 from echelon.experiment.programs import learned_data, programs_of
 from echelon.running import living
 from echelonflow.errors import InputError
+from echelonflow.records.assignment import LiveProgram
+from echelonflow.records.phases import Phase
 from traffic.workloads import formats
 from traffic.workloads.formats import live
 
@@ -102,7 +104,7 @@ def test_what_was_learned_is_an_experiment(path, tmp_path):
         (tmp_path / name).write_text(text)
     data = {"name": "x", "network": NETWORK, "jobs": [job(compute={"profiled": "300 ms"})], "policies": ["fair"]}
     _, programs = programs_of(data, path)
-    experiment = schema.check(learned_data(data, programs, {"gpt": tmp_path}, {"gpt": 7}), path)
+    experiment = schema.check(learned_data(data, programs, {"gpt": tmp_path}, {"gpt": [Phase("gpt", 1, 7)]}), path)
     (made,) = experiment.jobs
     assert (made.iterations, made.placement) == (7, ("h1", "h2"))
     assert sum(each.duration_s for each in made.dag.computes if each.rank == 0) == pytest.approx(0.3)
@@ -232,5 +234,82 @@ def test_an_experiment_takes_the_order_from_what_was_learned(tmp_path, path):
     data = {"name": "x", "network": NETWORK, "jobs": [job(scheduler="bytescheduler")], "policies": ["fair"]}
     _, programs = programs_of(data, path)
     assert programs[0].scheduler == "bytescheduler"
-    (made,) = schema.check(learned_data(data, programs, {"gpt": tmp_path}, {"gpt": 7}), path).jobs
+    (made,) = schema.check(learned_data(data, programs, {"gpt": tmp_path}, {"gpt": [Phase("gpt", 1, 7)]}), path).jobs
     assert made.discipline.scheduler == "mine"
+
+
+def observed(tmp_path, *kinds):
+    """Two ranks, each iteration of a kind: how many bytes it exchanges, and how long it computes in ms."""
+    paths = []
+    for rank in (0, 1):
+        iterations = []
+        for size_bytes, computed_ms in kinds:
+            exchange = {"name": "x", "sent": {1 - rank: size_bytes}, "received": {1 - rank: size_bytes}}
+            iterations.append(
+                {
+                    "operations": [{"kind": "all-reduce", "ranks": [0, 1], "exchanges": [exchange]}],
+                    "events": [{"computed_s": computed_ms / 1e3, "call": 0}, {"computed_s": 0, "waits": [0]}],
+                    "rest_s": 0,
+                }
+            )
+        head = {"schema": "echelon-observed", "version": 1, "rank": rank, "ranks": 2}
+        paths.append(tmp_path / f"rank{rank}.json")
+        paths[-1].write_text(json.dumps({**head, "iterations": iterations}))
+    return paths
+
+
+A, B, C = (800, 100), (1600, 250), (2400, 100)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        ([A] * 4, [(0, 4)]),
+        ([B, A, A], [(1, 3)]),
+        ([A] * 4 + [B] * 3, [(1, 4), (4, 7)]),
+        ([A] * 4 + [C] + [B] * 3, [(1, 4), (5, 8)]),  # what is like neither is of none
+        ([A] * 2 + [B] * 3, [(2, 5)]),  # of the first one warms up, and one alone is no phase
+        ([C, A, A, B, B, A, A, B, B, A, A], [(3, 5), (5, 7), (7, 9), (9, 11)]),  # the last four
+    ],
+)
+def test_iterations_in_a_row_that_are_alike_are_a_phase(tmp_path, kinds, expected):
+    assert live.phases(observed(tmp_path, *kinds)) == expected
+
+
+def test_phases_keep_the_ratio_of_what_they_compute_and_how_certain_each_is_is_said(tmp_path):
+    paths = observed(tmp_path, *[A] * 4, C, *[B] * 3)
+    made = [formats.read("live", paths, {"compute": "200 ms", "phase": number}) for number in (1, 2)]
+    computed_s = [sum(each.duration_s for each in one.dag.computes if each.rank == 0) for one in made]
+    assert computed_s == pytest.approx([0.2, 0.5])
+    assert [{each.size_bytes for each in one.dag.transfers} for one in made] == [{800}, {1600}]
+    assert "of 8 iterations these are alike: 6 to 8 (phase 2);" in made[1].report.read[0]
+    alone = formats.read("live", paths, {"compute": "200 ms"})
+    assert sum(each.duration_s for each in alone.dag.computes if each.rank == 0) == pytest.approx(0.2)
+    said = str(live.certainty(paths, ["gpt", "gpt.2"]))
+    assert said.startswith("of 8 iterations these are alike: 2 to 4 (gpt), 6 to 8 (gpt.2); what a rank computes")
+    with pytest.raises(InputError, match="phase is 3; the program has 2"):
+        formats.read("live", paths, {"phase": 3})
+
+
+def test_each_phase_is_a_job_that_comes_after_the_one_before(tmp_path, path):
+    observed(tmp_path, *[A] * 4, C, *[B] * 3)
+    data = {"name": "x", "network": NETWORK, "jobs": [job(start="1 s", weight=2), job(name="z")], "policies": ["fair"]}
+    _, programs = programs_of(data, path)
+    several = [Phase("gpt", 1, 3), Phase("gpt.2", 5, 3)]
+    learned = learned_data(data, programs, {"gpt": tmp_path, "z": tmp_path}, {"gpt": several, "z": [Phase("z", 5, 3)]})
+    made = schema.check(learned, path).jobs
+    assert [(each.name, each.after, each.iterations, each.start_s, each.weight) for each in made] == [
+        ("gpt", None, 3, 1.0, 2),
+        ("gpt.2", "gpt", 3, 0.0, 2),
+        ("z", None, 3, 0.0, 1),
+    ]
+    assert [each["import"].get("phase") for each in learned["jobs"]] == [1, 2, None]
+
+
+def test_a_program_pauses_where_iterations_between_its_phases_are_of_none():
+    def pauses(*phases):
+        return LiveProgram(job="gpt", program="", arguments=(), placement=(), phases=phases).pauses
+
+    assert pauses(Phase("gpt", 1, 3), Phase("gpt.2", 5, 3))
+    assert not pauses(Phase("gpt", 1, 3), Phase("gpt.2", 4, 3))
+    assert not pauses(Phase("gpt", 5, 3))

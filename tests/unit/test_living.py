@@ -16,6 +16,7 @@ from echelonflow.model.measured import Measured, Settings
 from echelonflow.records.calibration import write_calibration
 from echelonflow.records.folder import RunFolder
 from echelonflow.records.manifest import read_manifest
+from echelonflow.records.phases import Phase
 from echelonflow.records.progress import Done, Failed
 from results.analysis.training import trained, training_lines
 from results.folder import analyse
@@ -74,10 +75,10 @@ def learned(tmp_path, **changes):
 def test_what_was_learned_is_an_experiment_and_how_certain_it_is_is_said(machine, tmp_path):
     lesson = learned(tmp_path, compute={"profiled": "300 ms"})
     (assignment,) = machine
-    assert (assignment.lesson, [each.warm_up for each in assignment.programs]) == (True, [0])
+    assert (assignment.lesson, [each.phases for each in assignment.programs]) == (True, [()])
     (program,) = lesson.programs
     # Of two iterations the first warms up.
-    assert (program.warm_up, program.profiled, program.arguments) == (1, True, ("--steps", "3"))
+    assert (program.phases, program.profiled, program.arguments) == ((Phase("gpt", 1, 1),), True, ("--steps", "3"))
     assert lesson.experiment.jobs[0].iterations == 1
     (words,) = lesson.words
     assert words.startswith(
@@ -234,3 +235,38 @@ def test_live_replayed_and_simulated_stand_side_by_side(tmp_path):
     assert second[:2] == ("echelonflow", "pipeline")
     assert (second[3], second[5]) == ("-", "-")  # which was not replayed
     assert triple.table(tmp_path).splitlines()[0] == "exposed communication, ms"
+
+
+def changed(learned):
+    """Let a program be one that sends twice as much from its fifth iteration on."""
+    for path in learned.glob("rank*.json"):
+        data = json.loads(path.read_text())
+        text = json.dumps(data["iterations"][0])
+        data["iterations"] = [json.loads(text)] * 4 + [json.loads(text.replace("5000", "6000"))] * 3
+        path.write_text(json.dumps(data))
+
+
+@pytest.mark.parametrize(
+    ("changes", "more", "phases"),
+    [
+        ({}, {}, [("gpt", 1, 3), ("gpt.2", 4, 3)]),
+        ({}, {"window": "steady", "warm_up": 1}, [("gpt", 4, 3)]),
+        ({"scheduler": "bytescheduler"}, {}, [("gpt", 4, 3)]),
+    ],
+)
+def test_a_program_that_changes_is_several_jobs_where_all_of_it_counts(
+    machine, tmp_path, monkeypatch, changes, more, phases
+):
+    learn = worlds.in_world
+
+    def in_world(assignment, folder, report):
+        done = learn(assignment, folder, report)
+        changed(folder.learned("gpt"))
+        return done
+
+    monkeypatch.setattr(worlds, "in_world", in_world)
+    lesson = living.learn(written(tmp_path, **changes), more, tmp_path / "out", lambda _: None)
+    (program,) = lesson.programs
+    assert program.phases == tuple(Phase(*each) for each in phases)
+    assert [job.name for job in lesson.experiment.jobs] == list(program.jobs)
+    assert lesson.measured == set(program.jobs)

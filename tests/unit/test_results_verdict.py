@@ -75,6 +75,15 @@ def test_bytes_in_a_class_that_nobody_decided(good):
     assert reasons(good, classes=control) == []
 
 
+def test_what_programs_send_between_their_phases_is_in_the_last_class(good):
+    run, *others = good
+    classes = {"s1-eth2": {**run.classes["s1-eth2"], 7: ClassCounters(20_000, 2, 0)}}
+    changed = msgspec.structs.replace(run, classes=classes)
+    (reason,) = judge(measure(changed, *others), Limits())
+    assert "in a class that was never decided" in reason
+    assert judge(measure(changed, *others, unscheduled=True), Limits()) == []
+
+
 def test_acknowledgements_below_all_data(good):
     """Few bytes, many packets: they starve where they are, so the run is not what was asked for."""
     run = good[0]

@@ -7,29 +7,59 @@ ranks agree on it, whatever any of them does.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from echelonflow.records.observed import Exchanged, Observed
+from echelonflow.records.phases import InPhase, Phase
 from traffic.live.observed import exchange_name, lane_name
 from traffic.live.observing import Operation, Part
 
 
 class Place(NamedTuple):
-    """An exchange of the lesson's iteration: which iteration that counts, and its name."""
+    """An exchange of the lesson's iterations: of which phase, which iteration of its job, and its name there."""
 
+    phase: int
     iteration: int
     name: str
 
+    @property
+    def when(self) -> InPhase:
+        """The iteration."""
+        return InPhase(self.phase, self.iteration)
+
+
+class _Learned:
+    """An iteration of a phase, and what came before the phase."""
+
+    def __init__(self, phase: Phase, observed: Observed, skipped: set[str]) -> None:
+        self.iterations = phase.iterations
+        self.wanted: dict[tuple[str, int], Exchanged] = {}
+        for exchange in _exchanges(observed, phase.end - 1):
+            if (place := _lane_of(exchange.name))[0] not in skipped:
+                self.wanted[place] = exchange
+        self.each = Counter(lane for lane, _ in self.wanted)
+        """Exchanges of an iteration, by lane."""
+        self.before = Counter(
+            _lane_of(exchange.name)[0] for number in range(phase.first) for exchange in _exchanges(observed, number)
+        )
+
+    def at(self, lane: str, number: int) -> tuple[int, str] | None:
+        """Which iteration's exchange that of a number is, counted from 0 in its lane since the process began, and its name."""
+        each, since = self.each[lane], number - self.before[lane]
+        if not each or not 0 <= since < each * self.iterations:
+            return None
+        iteration, place = divmod(since, each)
+        return iteration, self.wanted[lane, place + 1].name
+
 
 class Lesson:
-    """The last iteration of `observed`, which iterations from `warm_up` on repeat.
+    """What `observed` has of the iterations of `phases`. Those between two of them are of no job, and are held against nothing.
 
     What is received from whoever sends first is left out: nobody can say whose message it will be.
     """
 
-    def __init__(self, observed: Observed, warm_up: int) -> None:
-        self._rank = observed.rank
+    def __init__(self, observed: Observed, phases: Sequence[Phase]) -> None:
         skipped = {
             _lane_of(exchange.name)[0]
             for iteration in observed.iterations
@@ -37,15 +67,7 @@ class Lesson:
             if called.from_any
             for exchange in called.exchanges
         }
-        self._wanted: dict[tuple[str, int], Exchanged] = {}
-        for exchange in _exchanges(observed, -1):
-            if (place := _lane_of(exchange.name))[0] not in skipped:
-                self._wanted[place] = exchange
-        self._each = Counter(lane for lane, _ in self._wanted)
-        """Exchanges of an iteration, by lane."""
-        self._before = Counter(
-            _lane_of(exchange.name)[0] for number in range(warm_up) for exchange in _exchanges(observed, number)
-        )
+        self._phases = [_Learned(phase, observed, skipped) for phase in phases]
         self._called: Counter[str] = Counter()
 
     def note(self, operation: Operation, part: Part) -> None:
@@ -55,39 +77,44 @@ class Lesson:
     def place_of(self, operation: Operation, part: Part) -> Place | None:
         """Which exchange of the lesson this is, whether or not it is the same; None for one that the lesson knows nothing of."""
         lane = lane_name(operation, part.key)
-        each, since = self._each[lane], part.key.number - 1 - self._before[lane]
-        if not each or since < 0:
-            return None
-        iteration, number = divmod(since, each)
-        return Place(iteration, self._wanted[lane, number + 1].name)
+        for number, learned in enumerate(self._phases):
+            if (found := learned.at(lane, part.key.number - 1)) is not None:
+                return Place(number, *found)
+        return None
 
-    def departure(self, operation: Operation, part: Part, iteration: int) -> str | None:
-        """Why an exchange that is called in an iteration that counts is not that of the lesson; None where it is."""
+    def departure(self, operation: Operation, part: Part, when: InPhase | None) -> str | None:
+        """Why an exchange that is called in an iteration is not that of the lesson; None where it is, or where there is none of a job's.
+
+        `when` is the iteration, None for one that is of no phase.
+        """
         lane = lane_name(operation, part.key)
         place = self.place_of(operation, part)
-        if place is None or place.iteration != iteration:
+        if when is None and place is None:
+            return None
+        if place is None or place.when != when:
             return f"{operation.name} was not in the lesson there"
-        wanted = self._wanted[lane, _lane_of(place.name)[1]]
+        wanted = self._phases[place.phase].wanted[lane, _lane_of(place.name)[1]]
         if exchange_name(operation, part.key, _lane_of(place.name)[1]) != place.name:
             return f"{operation.name} came in the place of {place.name.partition(' ')[0]}"
         if (wanted.sent, wanted.received) != (part.sent_bytes, part.received_bytes):
             return f"{operation.name} {_bytes_of(part.sent_bytes, part.received_bytes)}; in the lesson it {_bytes_of(wanted.sent, wanted.received)}"
         return None
 
-    def not_called(self, iterations: int) -> str | None:
-        """What of the first so many iterations that count was not called, up to their end; None where all was."""
-        for (lane, number), wanted in self._wanted.items():
-            if self._called[lane] - self._before[lane] < (iterations - 1) * self._each[lane] + number:
+    def not_called(self, ended: InPhase) -> str | None:
+        """What of an iteration of a phase that has ended, and of those before it there, was not called; None where all was."""
+        learned = self._phases[ended.phase]
+        for (lane, number), wanted in learned.wanted.items():
+            if self._called[lane] - learned.before[lane] < ended.iteration * learned.each[lane] + number:
                 return f"{wanted.name} was not called"
         return None
 
-    def otherwise_before(self) -> str | None:
-        """What was otherwise than in the lesson before the first iteration that counts; None where nothing was."""
-        for lane in self._each:
-            if self._called[lane] != self._before[lane]:
+    def otherwise_before(self, phase: int = 0) -> str | None:
+        """What was otherwise than in the lesson before the first iteration of a phase; None where nothing was."""
+        learned = self._phases[phase]
+        for lane in learned.each:
+            if self._called[lane] != learned.before[lane]:
                 return (
-                    f"rank {self._rank} did otherwise than in the lesson while it warmed up: it called {self._called[lane]} "
-                    f"operations among {lane}, and {self._before[lane]} in the lesson"
+                    f"it called {self._called[lane]} operations among {lane}, and {learned.before[lane]} in the lesson"
                 )
         return None
 

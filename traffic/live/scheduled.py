@@ -10,27 +10,25 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from echelonflow.errors import EchelonError, RunError
-from echelonflow.job_scheduling.gate import Gate
 from echelonflow.model.dag import Compute, Job
 from echelonflow.model.faults import Slowdowns
-from echelonflow.model.progress import StepKey
-from echelonflow.model.slots import HeldIterations, Slots
 from echelonflow.records.agent_log import AgentLog, Line
 from echelonflow.records.live_part import READY_LIMIT_S
-from echelonflow.records.observed import flow_of, rank_to
+from echelonflow.records.observed import exchange_of, flow_of, rank_to
+from echelonflow.records.phases import InPhase
 from echelonflow.records.plan import Plan
 from echelonflow.wire.messages import Setting
 from traffic.agent.agent import Agent
 from traffic.agent.connections import FlowLostError, FlowName
 from traffic.agent.log_lines import computed_line, held_line
 from traffic.agent.receiver import IncomingFlow
-from traffic.agent.replay import Action, Computed, HeldBack, Released, arrivals
+from traffic.agent.replay import Computed, HeldBack
 from traffic.agent.sender import OutgoingFlow, Payload, SentFlow
 from traffic.live.early import MismatchError, Taker, unexpected
 from traffic.live.engine import Engine
@@ -39,6 +37,7 @@ from traffic.live.flows import Arriving, Pieces
 from traffic.live.lesson import Place
 from traffic.live.mailbox import Mailbox
 from traffic.live.priority import go_first
+from traffic.live.program_steps import ProgramSteps
 from traffic.live.running import OnDone, Running
 
 BEGIN_LIMIT_S = READY_LIMIT_S + 30.0
@@ -49,81 +48,9 @@ TOLD_WITHIN_S = 3.0
 """By the link to a rank that closes a flow too early."""
 
 
-class _ProgramSteps:
-    """What the agent asks of a replay, of a program: nothing is due. Only what its job scheduler held back follows from ends.
-
-    A flow of a collective goes on only as those of other ranks do, unlike one of a replay. So a task that a peer has begun is started here as
-    soon as it is ready, whatever the window says. Otherwise two ranks could wait for each other for ever, each with its credit spent.
-    """
-
-    def __init__(self, job: Job, rank: int, host: str) -> None:
-        self.missing = arrivals(job, host) * job.iterations
-        self.program_ended = False
-        self.departed = False
-        """Whether the program does otherwise than in the lesson: then what is missing may never come."""
-        self.under_way: Sized = ()
-        """Exchanges of the program's."""
-        self.held = HeldIterations()
-        self._job, self._discipline = job.name, job.discipline
-        self._gate = Gate(job, [rank])
-        self._ready_s: dict[StepKey, float] = {}
-        """Since when flows are ready that the job scheduler holds back."""
-
-    def ready(self, iteration: int, flow: str, ready_s: float, now_s: float) -> list[Action]:
-        """The program has had something for a flow to send since `ready_s`.
-
-        A job scheduler orders what it knows of, so that for it flows are ready from now on.
-        """
-        if self._discipline is None:
-            return [Released(self._job, iteration, flow, ready_s)]
-        released = self._gate.ready(iteration, flow)
-        if (iteration, flow) not in released:
-            self._ready_s[iteration, flow] = now_s
-        return self._released(released, now_s)
-
-    def begun_by_peer(self, iteration: int, flow: str, now_s: float) -> list[Action]:
-        """What a flow of this rank passes on has come."""
-        return self._released(self._gate.begun_by_peer(iteration, flow), now_s)
-
-    def _released(self, keys: Sequence[StepKey], now_s: float) -> list[Action]:
-        found: list[Action] = []
-        for iteration, flow in keys:
-            since_s = self._ready_s.pop((iteration, flow), None)
-            found.append(Released(self._job, iteration, flow, now_s, since_s))
-        return found
-
-    @property
-    def done(self) -> bool:
-        return self.program_ended and not (self.under_way if self.departed else self.missing)
-
-    @property
-    def next_due_s(self) -> float:
-        return float("inf")
-
-    def begin(self, zero_s: float) -> None:
-        """The program's own thread waits for that moment."""
-
-    def advance(self, now_s: float) -> list[Action]:
-        return []
-
-    def hold_back(self, slots: Mapping[str, Slots]) -> None:
-        self.held.slots = slots.get(self._job)
-
-    def end_job(self, job: str) -> None:
-        self.missing = 0
-
-    def arrived(self, job: str, iteration: int, flow: str, now_s: float) -> list[Action]:
-        """All of a flow is there: by its connection, or by the link of a sender that does otherwise than in the lesson."""
-        self.missing -= 1
-        return self._released(self._gate.ended(iteration, flow), now_s)
-
-    def acknowledged(self, job: str, iteration: int, flow: str, now_s: float) -> list[Action]:
-        return self._released(self._gate.ended(iteration, flow), now_s)
-
-
 @dataclass(frozen=True)
 class Assigned:
-    """Which exchange of the job this is, by `key` on links and by `place` among declared flows.
+    """Which exchange of the program's jobs this is, by `key` on links and by `place` among declared flows.
 
     What this rank sends of it goes by declared flows (`by_flows`), or by links where the program does otherwise than in the lesson. What it
     receives may come either way, as the sender has it: so ranks need not agree, nor know of each other.
@@ -150,19 +77,27 @@ class _Carried:
 
 
 class LiveAgent(Agent):
-    """The agent of `host`, in the process of rank `rank` of job `job`. Its methods are called by the program, but for those of `Agent`.
+    """The agent of `host`, in the process of rank `rank` of a program. Its methods are called by the program, but for those of `Agent`.
 
-    `engine` has the links to other ranks. They say who has gone: that a flow's connection has ended says nothing of why.
+    The program's phases are `jobs`, by name and in order. `engine` has the links to other ranks. They say who has gone: that a flow's connection has ended says nothing of why.
     """
 
     incoming_kind = Arriving
 
     def __init__(
-        self, plan: Plan, job: str, rank: int, host: str, socket_path: Path, records: AgentLog, engine: Engine
+        self,
+        plan: Plan,
+        jobs: Sequence[str],
+        rank: int,
+        host: str,
+        socket_path: Path,
+        records: AgentLog,
+        engine: Engine,
     ) -> None:
-        self.job = next(each for each in plan.jobs if each.name == job)
+        by_name = {job.name: job for job in plan.jobs}
+        self.jobs = [by_name[name] for name in jobs]
         self._rank, self._engine = rank, engine
-        self._steps = _ProgramSteps(self.job, rank, host)
+        self._steps = ProgramSteps(self.jobs, rank, host)
         self._pieces: dict[FlowName, Pieces] = {}
         self._unacknowledged: dict[tuple[FlowName, int], list[Callable[[], None]]] = {}
         """Of each flow and iteration that was released: who hears that all of it has been acknowledged."""
@@ -181,11 +116,12 @@ class LiveAgent(Agent):
         self._thread = threading.Thread(target=self._carry_on, name="echelon agent", daemon=True)
 
     @property
-    def sizes_bytes(self) -> dict[str, int]:
-        """Of the flows that are declared of the job, by name."""
-        return {
-            flow.flow: flow.size_bytes for group in self._groups if group.job == self.job.name for flow in group.flows
-        }
+    def declared(self) -> list[frozenset[str]]:
+        """The exchanges that have flows, of any rank's: of each phase."""
+        return [
+            frozenset(exchange_of(flow.flow) for group in self._groups if group.job == job.name for flow in group.flows)
+            for job in self.jobs
+        ]
 
     def start(self) -> float:
         """Declare, connect, and wait until all agents have; returns the run's zero, which may lie ahead (RunError)."""
@@ -195,12 +131,17 @@ class LiveAgent(Agent):
         self._raise_failure()
         return self._zero
 
-    def held_until_s(self, iteration: int, ready_s: float) -> float:
-        """When an iteration may begin that could at `ready_s`; later, where the policy holds it back."""
-        before = self._steps.held.held
-        begin_s = max(self._zero + self._steps.held.begin_s(iteration, ready_s - self._zero), ready_s)
-        if self._steps.held.held > before:
-            line = held_line(HeldBack(self.job.name, iteration, ready_s, begin_s), self._zero)
+    def held_until_s(self, when: InPhase, ready_s: float) -> float:
+        """When an iteration may begin that could at `ready_s`; later, where the policy holds it back.
+
+        With which a later phase begins, is on record even so: what the program did since the phase before is nobody's to know otherwise.
+        """
+        job = self.jobs[when.phase].name
+        held = self._steps.held[job]
+        before = held.held
+        begin_s = max(self._zero + held.begin_s(when.iteration, ready_s - self._zero), ready_s)
+        if held.held > before or (when.phase and not when.iteration):
+            line = held_line(HeldBack(job, when.iteration, ready_s, begin_s), self._zero)
             self._mailbox.put(lambda: self._record(line))
         return begin_s
 
@@ -228,9 +169,9 @@ class LiveAgent(Agent):
 
         self._mailbox.put(parted)
 
-    def computed(self, iteration: int, step: Compute, start_s: float, due_s: float, finish_s: float) -> None:
+    def computed(self, job: str, iteration: int, step: Compute, start_s: float, due_s: float, finish_s: float) -> None:
         """A computation has ended that was to end at `due_s`."""
-        line = computed_line(Computed(self.job.name, iteration, step, start_s, due_s, finish_s), self._zero)
+        line = computed_line(Computed(job, iteration, step, start_s, due_s, finish_s), self._zero)
         self._mailbox.put(lambda: self._record(line))
 
     def finish(self) -> None:
@@ -242,7 +183,7 @@ class LiveAgent(Agent):
         self._mailbox.put(ended)
         if not self._over.wait(END_LIMIT_S):
             raise RunError(
-                f"job {self.job.name!r}, rank {self._rank}: {self._steps.missing} transfers had not arrived {END_LIMIT_S:.0f} s after the end"
+                f"job {self.jobs[0].name!r}, rank {self._rank}: {self._steps.missing} transfers had not arrived {END_LIMIT_S:.0f} s after the end"
             )
         self._raise_failure()
 
@@ -297,7 +238,7 @@ class LiveAgent(Agent):
         super()._begin(zero_s)
         self._begun.set()
 
-    def _make_steps(self, jobs: Sequence[Job], slowdowns: Slowdowns | None) -> _ProgramSteps:
+    def _make_steps(self, jobs: Sequence[Job], slowdowns: Slowdowns | None) -> ProgramSteps:
         return self._steps
 
     def _payload_of(self, flow: FlowName) -> Payload:
@@ -314,7 +255,8 @@ class LiveAgent(Agent):
             on_done(self._failure or RunError("the run is over"))
             return
 
-        key, (iteration, name) = assigned.key, assigned.place
+        key, (phase, iteration, name) = assigned.key, assigned.place
+        job = self.jobs[phase].name
         released_s: float | None = called_s
         carried = _Carried(assigned)
 
@@ -330,9 +272,9 @@ class LiveAgent(Agent):
                 return
             ready_s = time.monotonic() if released_s is None else released_s
             flow = flow_of(name, self._rank, rank)
-            self._send((self.job.name, flow), iteration, ready_s, view, has_left)
+            self._send((job, flow), iteration, ready_s, view, has_left)
             if released_s is None:
-                self._carry_out(self._steps.begun_by_peer(iteration, flow, self._clock()))
+                self._carry_out(self._steps.begun_by_peer(job, iteration, flow, self._clock()))
 
         def over(error: Exception | None) -> None:
             del self._under_way[key]
@@ -364,7 +306,7 @@ class LiveAgent(Agent):
 
     def _flow_from(self, place: Place, rank: int) -> Arriving | None:
         """The declared flow that brings a rank's part of an exchange, if there is one."""
-        flow = self._incoming.get((self.job.name, flow_of(place.name, rank, self._rank)))
+        flow = self._incoming.get((self.jobs[place.phase].name, flow_of(place.name, rank, self._rank)))
         assert flow is None or isinstance(flow, Arriving)
         return flow
 
@@ -377,7 +319,7 @@ class LiveAgent(Agent):
         if len(unacknowledged) > 1:
             self._write(self._outgoing[flow])
         else:
-            self._carry_out(self._steps.ready(iteration, flow[1], ready_s, self._clock()))
+            self._carry_out(self._steps.ready(flow[0], iteration, flow[1], ready_s, self._clock()))
 
     def _on_acknowledged(self, flow: OutgoingFlow, sent: SentFlow, now_s: float) -> None:
         super()._on_acknowledged(flow, sent, now_s)
@@ -412,7 +354,7 @@ class LiveAgent(Agent):
         if inlet.is_full and flow is not None:
             iteration = carried.assigned.place.iteration
             flow.forget(iteration)
-            self._carry_out(self._steps.arrived(self.job.name, iteration, flow.declaration.flow, self._clock()))
+            self._carry_out(self._steps.arrived(flow.job, iteration, flow.declaration.flow, self._clock()))
 
     # Who has gone
 
@@ -454,6 +396,6 @@ class LiveAgent(Agent):
                 place = carried.assigned.place
                 flow = self._flow_from(place, rank)
                 waits = carried.lacks(rank) and (flow is None or flow.is_closed)
-                goes = (self.job.name, flow_of(place.name, self._rank, rank))
+                goes = (self.jobs[place.phase].name, flow_of(place.name, self._rank, rank))
                 if waits or (carried.leaving[rank] and (not carried.assigned.by_flows or goes in self._lost)):
                     carried.running.end(RunError(why))

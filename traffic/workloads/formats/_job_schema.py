@@ -124,6 +124,7 @@ class PlacedJob(_Strict):
     discipline: SchedulerDiscipline | None = None
     draws: DrawnComputations | None = None
     is_background: bool = False
+    after: Name | None = None
 
 
 def job_schema() -> dict[str, Any]:

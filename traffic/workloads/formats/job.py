@@ -43,6 +43,8 @@ def read(paths: Sequence[Path]) -> Imported:
             dropped.append(f"the order and window of its job scheduler {scheduler}: a DAG has none")
         if data.get("draws") is not None:
             dropped.append("how its computations vary (jitter, stragglers): a DAG says how long they take")
+        if data.get("after") is not None:
+            dropped.append(f"that it comes after job {_files.shown(data['after'])}: a DAG comes after none")
         data = data["dag"]
     else:
         _check(path, EchelonJob, data)

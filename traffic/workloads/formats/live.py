@@ -1,6 +1,7 @@
 """What the agent in a PyTorch process saw of a training program (`echelon live`), one file per rank.
 
-The last iterations that are alike are taken, and of each computation the median. Ranks that call the same collectives and wait for the
+Two iterations or more in a row that are alike on all ranks are a *phase*. A program may change in mid-run, and then has several: the last four count.
+The last phase is taken, or the one that is asked for, and of each computation the median. Ranks that call the same collectives and wait for the
 same compute for the same time, the median over all of them: where they differed, others had the processor. A computation ends where the program called an operation, or
 waited for one. Computations under 0.2 ms count with the next one. Flows are those of the process group's own algorithms: a ring,
 a binomial tree up to 32 kB and for broadcasts, messages directly. They wait for the computation before the call, and those that
@@ -11,10 +12,12 @@ then, with its window.
 
 from __future__ import annotations
 
+import itertools
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -24,6 +27,7 @@ from echelonflow.model.discipline import Discipline, TaskSpec, Window
 from echelonflow.model.units import format_duration, parse_duration_s
 from echelonflow.records.certainty import Certainty
 from echelonflow.records.observed import Called, Observed, ObservedIteration, flow_of, read_observed, step_of
+from echelonflow.records.phases import Phase
 from traffic.workloads.dag_builder import DagBuilder
 from traffic.workloads.formats._account import Account
 from traffic.workloads.formats._files import read_bytes
@@ -55,59 +59,116 @@ LEAST_S = 0.0002
 """A computation that is shorter counts with the next one: there, programs do nothing but call."""
 LEAST_ALIKE = 2
 """So many iterations must be alike, at least: DDP changes its buckets after the first one."""
+MOST_PHASES = 4
+"""Of a program that changes more often, what is before the last ones is warming up."""
 
 
-def read(paths: Sequence[Path], *, compute: str | None = None) -> Imported:
-    """The iteration that a program repeats, of the files `paths`.
+class Stretch(NamedTuple):
+    """Iterations of a program that are alike on all ranks: from `first` on, before `end`, counted from 0."""
+
+    first: int
+    end: int
+
+    @property
+    def iterations(self) -> int:
+        return self.end - self.first
+
+
+def read(paths: Sequence[Path], *, compute: str | None = None, phase: int | None = None) -> Imported:
+    """The iteration that a program repeats, of the files `paths`: in its last phase, or in the one of number `phase`, counted from 1.
 
     With `compute`, a duration, times of computation are stretched so that the busiest rank computes for so long in an iteration: as on a
-    GPU whose speed is known. Raises InputError naming the file.
+    GPU whose speed is known. Where there is a `phase`, they are stretched as those of the first one have to be for that, so that phases keep their
+    ratio. Raises InputError naming the file.
     """
     ranks = _ranked(paths)
     source = str(ranks[0][0])
-    found = _certainty(ranks)
-    last = [observed.iterations[-found.alike :] for _, observed in ranks]
-    times_s = _medians(last)
-    busiest_s = max(sum(times) for times in times_s)
+    stretches = _phases(ranks)
+    if phase is not None and not 1 <= phase <= len(stretches):
+        raise InputError(f"{source}: phase is {phase}; the program has {len(stretches)}, counted from 1")
+    taken = stretches[-1 if phase is None else phase - 1]
+    found = [observed.iterations[taken.first : taken.end] for _, observed in ranks]
+    times_s = _medians(found)
     factor = 1.0
     if compute is not None:
-        wanted_s = parse_duration_s(compute)
-        if not busiest_s:
-            raise InputError(f"{source}: nothing is computed there that could be stretched to {compute}")
-        factor = wanted_s / busiest_s
+        first = taken if phase is None else stretches[0]
+        factor = _factor(compute, [observed.iterations[first.first : first.end] for _, observed in ranks], source)
         times_s = [[time_s * factor for time_s in times] for times in times_s]
     account = Account()
     with named(source):
-        dag = _dag([iterations[-1] for iterations in last], times_s, account, {"imported": "live", "ranks": len(ranks)})
-    kinds = _kinds(last[0][-1].operations)
+        dag = _dag([each[-1] for each in found], times_s, account, {"imported": "live", "ranks": len(ranks)})
+    kinds = _kinds(found[0][-1].operations)
     read_lines = [
-        f"{len(ranks)} files: {found}",
+        f"{len(ranks)} files: {_certainty(ranks) if phase is None else _certainty_of(ranks, {f'phase {phase}': taken})}",
         f"rank 0: {kinds or 'no operations'}",
-        f"the busiest rank computes {format_duration(busiest_s)} in an iteration (median)",
+        f"the busiest rank computes {format_duration(_busiest_s(times_s) / factor)} in an iteration (median)",
     ]
     assumed = ["a rank's next iteration begins when its last has ended"]
     if factor != 1.0:
         assumed.insert(0, f"computation takes {factor:.4g} times what it took where it was seen (compute)")
     with named(source):
-        discipline = _discipline([(observed, observed.iterations[-1]) for _, observed in ranks])
+        discipline = _discipline([(observed, each[-1]) for (_, observed), each in zip(ranks, found, strict=True)])
     return Imported(dag, Report.of(account, dag, source=source, read=read_lines, assumed=assumed), discipline)
 
 
-def certainty(paths: Sequence[Path]) -> Certainty:
-    """How far what is in the files repeats itself (InputError as for `read`)."""
-    return _certainty(_ranked(paths))
+def _busiest_s(times_s: Sequence[Sequence[float]]) -> float:
+    return max(sum(times) for times in times_s)
+
+
+def _factor(compute: str, ranks: Sequence[Sequence[ObservedIteration]], source: str) -> float:
+    """By how much computation is stretched so that the busiest rank computes for so long in these iterations."""
+    wanted_s, busiest_s = parse_duration_s(compute), _busiest_s(_medians(ranks))
+    if not busiest_s:
+        raise InputError(f"{source}: nothing is computed there that could be stretched to {compute}")
+    return wanted_s / busiest_s
+
+
+def phases(paths: Sequence[Path]) -> list[Stretch]:
+    """The phases of a program, in order (InputError as for `read`)."""
+    return _phases(_ranked(paths))
+
+
+def _phases(ranks: Sequence[tuple[Path, Observed]]) -> list[Stretch]:
+    """The first iteration of all is of none, but where all are alike: then it is for who runs the program to leave it out."""
+    last = min(_alike(path, observed) for path, observed in ranks)
+    iterations = len(ranks[0][1].iterations)
+    structures = [tuple(observed.iterations[number].structure for _, observed in ranks) for number in range(iterations)]
+    changes = [number for number in range(1, iterations) if structures[number] != structures[number - 1]]
+    found = [Stretch(max(first, 1), end) for first, end in itertools.pairwise([0, *changes, iterations])]
+    earlier = [each for each in found[:-1] if each.iterations >= LEAST_ALIKE]
+    return [*earlier[1 - MOST_PHASES :], Stretch(iterations - last, iterations)]
+
+
+def certainty(paths: Sequence[Path], jobs: Sequence[str] = ()) -> Certainty:
+    """How far what is in the files repeats itself (InputError as for `read`): in all phases, where each is one of several `jobs`."""
+    ranks = _ranked(paths)
+    return _certainty_of(ranks, dict(zip(jobs, _phases(ranks), strict=True))) if jobs else _certainty(ranks)
+
+
+def _certainty_of(ranks: Sequence[tuple[Path, Observed]], stretches: Mapping[str, Stretch]) -> Certainty:
+    """The same of some stretches, by their names."""
+    named_phases = tuple(Phase(name, each.first, each.iterations) for name, each in stretches.items())
+    return msgspec.structs.replace(
+        _certainty(ranks), spread=max(_spread(ranks, each) for each in stretches.values()), phases=named_phases
+    )
 
 
 def _certainty(ranks: Sequence[tuple[Path, Observed]]) -> Certainty:
-    alike = min(_alike(path, observed) for path, observed in ranks)
+    """Of the last phase."""
+    last = _phases(ranks)[-1]
+    return Certainty(last.end, last.iterations, _spread(ranks, last))
+
+
+def _spread(ranks: Sequence[tuple[Path, Observed]], stretch: Stretch) -> float:
     spreads = []
     for _, observed in ranks:
         totals_s = [
-            sum(event.computed_s for event in each.events) + each.rest_s for each in observed.iterations[-alike:]
+            sum(event.computed_s for event in each.events) + each.rest_s
+            for each in observed.iterations[stretch.first : stretch.end]
         ]
         low_s, median_s, high_s = statistics.quantiles(totals_s, n=4, method="inclusive")
         spreads.append((high_s - low_s) / 2 / median_s if median_s else 0.0)
-    return Certainty(len(ranks[0][1].iterations), alike, max(spreads))
+    return max(spreads)
 
 
 def _ranked(paths: Sequence[Path]) -> list[tuple[Path, Observed]]:
