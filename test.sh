@@ -8,6 +8,12 @@ cd "$(dirname "$0")"
 scripts/setup.sh --dev
 
 echo "== style, types, import contracts"
+# Loops that simulate are compiled meanwhile, over a minute in a new clone: else each process of tests would do it.
+if [ $# -eq 0 ]; then
+    .venv/bin/python -c 'from simulator import fluid, trace; fluid.warm_up(); trace.warm_up()' &
+    compiling=$!
+    trap 'kill "$compiling" 2>/dev/null || true' EXIT
+fi
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
 .venv/bin/mypy
@@ -23,9 +29,12 @@ if [ $# -gt 0 ]; then
     pytest "$@"
     exit
 fi
-# Emulation needs the machine for itself; all else is tested by as many processes as there are cores.
+wait "$compiling"
+trap - EXIT
+# Emulation needs the machine for itself; all else is tested by as many processes as there are cores. They take files in
+# order, with the longest among the first. By their numbers of tests it would be among the last, beside idle processes.
 status=0
-pytest tests/unit tests/contract tests/browser -n logical --maxprocesses 4 --dist loadfile || status=$?
+pytest tests/browser tests/unit tests/contract -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder || status=$?
 if .venv/bin/python -c 'import torch' >/dev/null 2>&1; then
     pytest tests/live || status=$?
 else

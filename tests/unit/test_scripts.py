@@ -212,23 +212,30 @@ def checks(tmp_path):
             (checkout / name).write_text(f"#!/usr/bin/env bash\n{body}\n")
             (checkout / name).chmod(0o755)
         done = run(str(checkout / "test.sh"), *arguments)
-        return done.returncode, done.stdout.replace("<-m><pytest>", "").splitlines()[2:]
+        said = done.stdout.replace("<-m><pytest>", "").splitlines()
+        return done.returncode, [line for line in said if not line.startswith("== ")]
 
     return run_there
 
 
 def test_emulation_is_tested_by_itself_and_after_all_else(checks):
-    status, (first, live, second) = checks()
+    status, (compiled, first, live, second) = checks()
     assert status == 0
+    assert "warm_up" in compiled
     assert live == "<tests/live>"
-    assert first.startswith("<tests/unit><tests/contract><tests/browser><-n>")
+    assert first.startswith("<tests/browser><tests/unit><tests/contract><-n>")
     assert second == "<tests/emulation>"
 
 
 def test_a_failure_is_not_forgotten_and_the_rest_is_tested(checks):
     fails_once = 'case "$*" in *tests/unit*) exit 1 ;; esac'
     status, called = checks(pytest_does=fails_once)
-    assert (status, len(called)) == (1, 3)
+    assert (status, len(called)) == (1, 4)
+
+
+def test_nothing_is_tested_where_loops_cannot_be_compiled(checks):
+    status, called = checks(pytest_does='case "$*" in *warm_up*) exit 1 ;; esac')
+    assert (status, len(called)) == (1, 1)
 
 
 def test_training_programs_are_not_tested_without_pytorch(checks):
