@@ -28,7 +28,7 @@ from simulator.faults import FaultsInForce, with_classes
 from simulator.realism import EXACT, Realism
 from simulator.training import TrainingJobs
 
-PATIENCE_STEPS = 40_000
+PATIENCE_STEPS = 10_000
 """Steps of all iterations that the plain event loop gets through in about two seconds. Loading the compiled one takes half
 a second."""
 COMPILING_STEPS = 1_000_000
