@@ -270,3 +270,9 @@ def test_a_program_that_changes_is_several_jobs_where_all_of_it_counts(
     assert program.phases == tuple(Phase(*each) for each in phases)
     assert [job.name for job in lesson.experiment.jobs] == list(program.jobs)
     assert lesson.measured == set(program.jobs)
+    replay, again = tmp_path / "out" / living.REPLAY_FILE, tmp_path / "again"
+    options = ["--backend", "fluid", "--out", str(again), "--pictures", "few"]
+    done = CliRunner().invoke(app, ["run", str(replay), *options])
+    assert done.exit_code == EXIT_VALID, done.output
+    summary = json.loads((again / "summary.json").read_text())
+    assert {tuple(run["jobs"]) for run in summary["runs"]} == {program.jobs}
