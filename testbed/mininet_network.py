@@ -301,7 +301,7 @@ class EmulatedNetwork:
                 self.segment_bytes,
                 self.queue_s,
                 self.burst_s,
-                tcp.send_buffer_bytes(self.network),
+                tcp.send_buffer_bytes(max(self.network.capacity_Bps)),
             )
         ]
 

@@ -6,12 +6,11 @@ import math
 import re
 
 from echelonflow.errors import InputError
-from echelonflow.model.network import Network
 from echelonflow.model.units import ETHERNET_HEADER_BYTES, TCP_IP_HEADER_BYTES
 
 LEAST_SEND_BUFFER_BYTES = 32_768
 SEND_BUFFER_S = 0.0054
-"""Size of a flow's send buffer: what the fastest link carries in this time, and at least LEAST_SEND_BUFFER_BYTES."""
+"""Size of a flow's send buffer: what the fastest path carries in this time, and at least LEAST_SEND_BUFFER_BYTES."""
 PIECE_BYTES = 1 << 16
 PIECE_S = 0.003
 """A paced flow is written in pieces of so much of its time, of two segments at least.
@@ -36,13 +35,13 @@ def congestion_control(name: str) -> str:
     return name
 
 
-def send_buffer_bytes(network: Network) -> int:
-    """The SO_SNDBUF of every flow on `network`: enough to fill its fastest link, too little to build queues.
+def send_buffer_bytes(fastest_Bps: float) -> int:
+    """The SO_SNDBUF of every flow of a network: enough to fill the fastest path, too little to build queues.
 
     Equal small windows are also what makes TCP share fairly here. Without losses, as at a host's own interface
     (TCP small queues), congestion windows stay as unequal as they happened to start.
     """
-    return max(LEAST_SEND_BUFFER_BYTES, round(max(network.capacity_Bps) * SEND_BUFFER_S))
+    return max(LEAST_SEND_BUFFER_BYTES, round(fastest_Bps * SEND_BUFFER_S))
 
 
 def most_in_flight_bytes(send_buffer_bytes: int, mtu_bytes: int) -> int:

@@ -14,7 +14,7 @@ from echelonflow.records.placed_job import PlacedJob
 from echelonflow.records.plan import Plan
 from echelonflow.wire.declare import declarations
 from echelonflow.wire.egress import Egress
-from echelonflow.wire.messages import Queues
+from echelonflow.wire.messages import Declare, Queues
 
 PROGRESS_INTERVAL_S = 0.05
 
@@ -35,17 +35,24 @@ def make_plan(
     `addresses` (host to IPv4) replaces those that the network gives its hosts. Agents refuse jobs of which they cannot
     notice every step (`check_observable`). With `queues` every host's egress is known to have the testbed's.
     """
+    groups = tuple(declarations(jobs, run_index, network=network))
     return Plan(
         run_index=run_index,
         repeat=repeat,
         progress_interval_s=progress_interval_s,
-        send_buffer_bytes=send_buffer_bytes(network),
+        send_buffer_bytes=send_buffer_bytes(_fastest_Bps(network, groups)),
         addresses=dict(addresses) if addresses is not None else {host: ip_of(network, host) for host in network.hosts},
         placed=tuple(map(PlacedJob.of, jobs)),
-        groups=tuple(declarations(jobs, run_index, network=network)),
+        groups=groups,
         faults=tuple(faults),
         egress={} if queues is None else _egress(network, queues),
     )
+
+
+def _fastest_Bps(network: Network, groups: Sequence[Declare]) -> float:
+    """What the fastest of the paths that flows take carries. Where all of them cross a slow link, more would only wait before it."""
+    ends = {(flow.src_host, flow.dst_host) for group in groups for flow in group.flows}
+    return max((min(network.capacity_Bps[link] for link in network.path(*each)) for each in ends), default=0.0)
 
 
 def _egress(network: Network, queues: Queues) -> dict[str, Egress]:
