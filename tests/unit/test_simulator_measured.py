@@ -102,18 +102,26 @@ def test_while_a_flow_waits_others_have_the_link():
 
 
 def test_a_change_in_mid_flight_comes_into_force_later():
-    """The short job's flow comes at 1 s and goes first; the long one's is only moved down 0.5 s later."""
+    """The short job's flow comes at 1 s and goes first; the long one's is only moved down 0.5 s later: of two classes none was spared."""
     long_job = dataclasses.replace(one_flow(6.0), name="long")
     short_job = dataclasses.replace(one_flow(1.0), name="short", start_s=1.0)
     alone = {"long": 0.0, "short": 0.0}
     for name, changed_s in (("at once", 0.0), ("late", 0.5)):
         settings = Settings(usual_change_s=changed_s)
-        record = simulate([long_job, short_job], NETWORK, policies.load("srpt"), realism=CLASSES,
+        record = simulate([long_job, short_job], NETWORK, policies.load("srpt"), realism=Realism(classes=2),
                           measured=Measured(settings=settings))  # fmt: skip
         alone[name] = next(f.finish_s for f in record.flows if f.job == "short")
     assert alone["at once"] == pytest.approx(3.0, abs=1e-4)
     # For 0.5 s both are in one class and share: a quarter of a second of the short one is sent then.
     assert alone["late"] == pytest.approx(3.25, abs=1e-4)
+
+
+def test_who_finds_a_class_above_the_one_in_flight_waits_for_no_change():
+    long_job = dataclasses.replace(one_flow(6.0), name="long")
+    short_job = dataclasses.replace(one_flow(1.0), name="short", start_s=1.0)
+    record = simulate([long_job, short_job], NETWORK, policies.load("srpt"), realism=CLASSES,
+                      measured=Measured(settings=Settings(usual_change_s=0.5)))  # fmt: skip
+    assert next(f.finish_s for f in record.flows if f.job == "short") == pytest.approx(3.0, abs=1e-4)
 
 
 @pytest.mark.parametrize("enforcer", ["priority", "rate"])
