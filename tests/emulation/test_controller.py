@@ -13,7 +13,7 @@ from controller import replay_log
 from controller.launch import FRAMEWORKS
 from echelonflow.records.decisions import read_decisions
 from echelonflow.wire.classes import CONTROL_CLASS, DEFAULT_CLASS, dscp_of_class
-from tests.emulation.controller_world import FLOWS
+from tests.emulation.controller_world import DECIDED, FLOWS
 from tests.waiting import end_of, started
 
 pytestmark = pytest.mark.emulation
@@ -38,7 +38,7 @@ def test_a_flow_carries_the_decided_mark_whatever_its_host_claims(world):
     assert len(measured) == FLOWS
     for flow in measured:
         assert flow["before"] == [dscp_of_class(DEFAULT_CLASS)], flow
-        assert flow["after"] == [dscp_of_class(1)], flow
+        assert flow["after"] == [DECIDED], flow
 
 
 def test_acknowledgements_travel_in_the_control_class(world):

@@ -16,9 +16,10 @@ from echelonflow.wire.messages import Before, Begin, Decide, Declare, Fault, Pro
 from tests.unit.coordinator_driver import decide, swap
 from tests.unit.test_controller_coordinator import (
     BEGIN,
+    LATER,
+    NEW,
+    NEXT,
     NOW,
-    SECOND,
-    TOP,
     A,
     B,
     finish,
@@ -72,10 +73,10 @@ def running(network, begin=BEGIN):
 class TestWhatIsTold:
     def test_a_flow_that_can_be_released_first_is_decided_on_before(self, network):
         out = in_spare_time(running(network))
-        setting = Setting("job", "x0", 0, TOP, None, 1)
-        assert without_log(out) == [installs(network, [("x0", TOP)], CHAIN), SendTo(A, Decide((setting,)))]
+        setting = Setting("job", "x0", 0, NEW, None, 1)
+        assert without_log(out) == [installs(network, [("x0", NEW)], CHAIN), SendTo(A, Decide((setting,)))]
         logged = record(out)
-        assert (logged.ahead, logged.number, logged.changed) == (True, 1, (("job", 0, "x0", TOP, None),))
+        assert (logged.ahead, logged.number, logged.changed) == (True, 1, (("job", 0, "x0", NEW, None),))
         assert logged.trigger == "ahead job/x0#0"
 
     def test_the_next_one_follows_each_decision(self, network):
@@ -83,17 +84,18 @@ class TestWhatIsTold:
         in_spare_time(coordinator)
         say(coordinator, (A, release("x0", by=1)))
         assert without_log(decide(coordinator, NOW)) == []  # it is in force already
-        assert settings(in_spare_time(coordinator)) == [Setting("job", "x1", 0, SECOND, None, 3)]
+        assert settings(in_spare_time(coordinator)) == [Setting("job", "x1", 0, LATER, None, 3)]
 
     def test_what_has_to_end_before_is_supposed_to_have_ended(self, network):
         coordinator = running(network)
-        say(coordinator, (A, release("x0")), (A, release("x1")))
-        decide(coordinator, NOW)
-        # x1 is in flight, in the second class; by the time of x0's next release it is over.
-        assert settings(in_spare_time(coordinator)) == [Setting("job", "x0", 1, SECOND, None, 2)]
+        for name in ("x0", "x1"):
+            say(coordinator, (A, release(name)))
+            decide(coordinator, NOW)
+        # x1 is in flight, behind x0; by the time of x0's next release it is over, and x0 where it was.
+        assert settings(in_spare_time(coordinator)) == [Setting("job", "x0", 1, LATER, None, 3)]
         say(coordinator, (B, finish("x0")))
         decide(coordinator, NOW)
-        assert settings(in_spare_time(coordinator)) == [Setting("job", "x0", 1, TOP, None, 4)]
+        assert settings(in_spare_time(coordinator)) == [Setting("job", "x0", 1, NEW, None, 5)]
 
     def test_only_what_is_new_is_said(self, network):
         coordinator = running(network)
@@ -113,7 +115,7 @@ class TestWhatIsTold:
         say(coordinator, (A, release("x0", by=1)))
         decide(coordinator, NOW)
         out = in_spare_time(coordinator)
-        assert [(s.iteration, s.dscp) for s in settings(out)] == [(1, SECOND)]
+        assert [(s.iteration, s.dscp) for s in settings(out)] == [(1, LATER)]
         assert not [i for i in out if isinstance(i, InstallRules)]
 
     def test_who_does_not_say_what_comes_before_waits_as_ever(self, network):
@@ -157,7 +159,7 @@ class TestAtTheRelease:
         in_spare_time(coordinator)
         say(coordinator, (A, release("x0", by=1)))
         decide(coordinator, NOW)
-        in_spare_time(coordinator)  # x1 in the second class, below x0
+        in_spare_time(coordinator)  # x1 in a class below x0's
         say(coordinator, (B, finish("x0")), (A, release("x1", by=3)))
         out = decide(coordinator, NOW)
         assert record(out).corrected == ()  # nobody is moved up
@@ -168,10 +170,10 @@ class TestAtTheRelease:
         both = Declare("job", "g", "pp", 1.0, (after("x0", 0), after("x1", 1, ended_previous=(0,))))
         coordinator = started(network, groups=(both,))
         told = settings(in_spare_time(coordinator))
-        assert [(s.flow, s.dscp) for s in told] == [("x0", TOP), ("x1", TOP)]  # each as if it were alone
+        assert [(s.flow, s.dscp) for s in told] == [("x0", NEW), ("x1", NEW)]  # each as if it were alone
         say(coordinator, *((A, release(s.flow, by=s.number)) for s in told))
         out = decide(coordinator, NOW)
-        assert [(s.flow, s.dscp) for s in settings(out)] == [("x1", SECOND)]
+        assert [(s.flow, s.dscp) for s in settings(out)] == [("x1", NEXT)]
         assert record(out).corrected == (("job", 0, "x1"),)
 
     def test_a_release_that_has_crossed_what_was_told_is_told_again(self, network):
@@ -179,7 +181,7 @@ class TestAtTheRelease:
         in_spare_time(coordinator)
         say(coordinator, (A, release("x0", by=0)))
         out = decide(coordinator, NOW)
-        assert settings(out) == [Setting("job", "x0", 0, TOP, None, 2)]
+        assert settings(out) == [Setting("job", "x0", 0, NEW, None, 2)]
         assert record(out).corrected == ()
 
     def test_an_end_may_be_heard_before_the_release(self, network):
@@ -189,7 +191,7 @@ class TestAtTheRelease:
         assert say(coordinator, (A, release("x0", by=1))) == []
         assert decide(coordinator, NOW) == []
         assert coordinator.status(NOW).run.flows_in_flight == 0
-        assert settings(in_spare_time(coordinator)) == [Setting("job", "x1", 0, TOP, None, 2)]
+        assert settings(in_spare_time(coordinator)) == [Setting("job", "x1", 0, NEW, None, 2)]
 
     def test_an_end_of_what_nobody_was_told_of_is_still_refused(self, network):
         coordinator = running(network)
@@ -295,7 +297,7 @@ class TestAfterARestart:
         coordinator = follower(network, declared=False)
         say(coordinator, (A, CHAIN))
         assert in_spare_time(coordinator) == []  # not x0 of the first iteration, which is over
-        say(coordinator, (A, ReleaseAgain("job", "x0", 4, NOW, 0, TOP)))
+        say(coordinator, (A, ReleaseAgain("job", "x0", 4, NOW, 0, NEW)))
         decide(coordinator, NOW)
         assert settings(in_spare_time(coordinator)) == []
         say(coordinator, (A, release("x1", 4)))
@@ -306,8 +308,8 @@ class TestAfterARestart:
         coordinator = running(network)
         in_spare_time(coordinator)
         # The agent had released it, unheard, and sends it by another mark than it was told meanwhile.
-        say(coordinator, (A, ReleaseAgain("job", "x0", 0, NOW, 0, SECOND)))
-        assert [(s.flow, s.dscp) for s in settings(decide(coordinator, NOW))] == [("x0", SECOND)]
+        say(coordinator, (A, ReleaseAgain("job", "x0", 0, NOW, 0, LATER)))
+        assert [(s.flow, s.dscp) for s in settings(decide(coordinator, NOW))] == [("x0", LATER)]
 
 
 def test_what_could_be_decided_ahead_is_bounded(monkeypatch, network):

@@ -44,7 +44,10 @@ RUNNER, A, B = 1, 2, 3
 BEGIN = Begin("run0", "by-id", "priority", 2, "/decisions")
 BEGUN_AT, NOW = 100.0, 110.0
 ZERO = BEGUN_AT + START_DELAY_S
-TOP, SECOND = dscp_of_class(1), dscp_of_class(2)
+TOP = dscp_of_class(1)
+"""Of every flow that is paced, and of a new one where classes are too few to spare any."""
+NEW, NEXT, LATER = (dscp_of_class(number) for number in (3, 4, 5))
+"""Of a new flow; of one behind it that is as new; and of one that comes behind it when it is in flight. All leave classes above them."""
 
 
 def by_id(snapshot):
@@ -204,13 +207,13 @@ def test_a_release_leads_to_a_rule_then_a_setting_then_a_log_entry(network):
     assert say(coordinator, (A, release("x0"))) == []
     out = decide(coordinator, NOW)
     assert without_log(out) == [
-        installs(network, [("x0", TOP)]),
-        SendTo(A, Decide((Setting("job", "x0", 0, TOP, None, 1),))),
+        installs(network, [("x0", NEW)]),
+        SendTo(A, Decide((Setting("job", "x0", 0, NEW, None, 1),))),
     ]
     logged = record(out)
     assert logged.time_s == pytest.approx(NOW - ZERO)
     assert (logged.trigger, logged.flows, logged.groups) == ("release job/x0#0", 1, 1)
-    assert logged.changed == (("job", 0, "x0", TOP, None),)
+    assert logged.changed == (("job", 0, "x0", NEW, None),)
     assert 0 < logged.policy_ms < logged.total_ms
     assert decide(coordinator, NOW) == []
 
@@ -221,8 +224,8 @@ def test_events_of_one_wake_up_are_decided_together(network):
     out = decide(coordinator, NOW)
     assert record(out).trigger == "release job/x0#0, release job/x1#0"
     assert without_log(out) == [
-        installs(network, [("x0", TOP), ("x1", SECOND)]),
-        SendTo(A, Decide((Setting("job", "x0", 0, TOP, None, 1), Setting("job", "x1", 0, SECOND, None, 1)))),
+        installs(network, [("x0", NEW), ("x1", NEXT)]),
+        SendTo(A, Decide((Setting("job", "x0", 0, NEW, None, 1), Setting("job", "x1", 0, NEXT, None, 1)))),
     ]
 
 
@@ -232,13 +235,25 @@ def test_only_what_changes_is_said(network):
     decide(coordinator, NOW)
     say(coordinator, (A, release("x1")))
     assert without_log(decide(coordinator, NOW)) == [
-        installs(network, [("x1", SECOND)]),
-        SendTo(A, Decide((Setting("job", "x1", 0, SECOND, None, 2),))),
+        installs(network, [("x1", LATER)]),
+        SendTo(A, Decide((Setting("job", "x1", 0, LATER, None, 2),))),
     ]
     say(coordinator, (B, finish("x0")))
     out = decide(coordinator, NOW + 1)
     assert without_log(out) == []  # x1 stays in its class: nobody is above it
     assert record(out).trigger == "finish job/x0#0"
+
+
+@pytest.mark.parametrize(
+    ("enforcer", "marks"),
+    [("priority", {"x0": dscp_of_class(2)}), ("priority(classes=2)", {"x0": TOP, "x1": dscp_of_class(2)})],
+)
+def test_a_flow_in_flight_is_moved_down_only_where_no_class_above_it_is_free(network, enforcer, marks):
+    coordinator = started(network, Begin("r", "by-id", enforcer, 2, "/d"))
+    say(coordinator, (A, release("x1")))
+    decide(coordinator, NOW)
+    say(coordinator, (A, release("x0")))
+    assert {flow: dscp for _, _, flow, dscp, _ in record(decide(coordinator, NOW)).changed} == marks
 
 
 def test_a_flow_released_anew_always_gets_a_setting(network):
@@ -247,18 +262,18 @@ def test_a_flow_released_anew_always_gets_a_setting(network):
     decide(coordinator, NOW)
     say(coordinator, (B, finish("x0", NOW + 1)), (A, release("x0", NOW + 1, iteration=1)), now_s=NOW + 1)
     # The rule of the connection is in place already.
-    assert without_log(decide(coordinator, NOW + 1)) == [SendTo(A, Decide((Setting("job", "x0", 1, TOP, None, 2),)))]
+    assert without_log(decide(coordinator, NOW + 1)) == [SendTo(A, Decide((Setting("job", "x0", 1, NEW, None, 2),)))]
 
 
 def test_a_connection_has_the_mark_of_its_first_unfinished_iteration(network):
     coordinator = started(network)
     say(coordinator, (A, release("x0", iteration=1)), (A, release("x0", iteration=0)))
     out = decide(coordinator, NOW)
-    assert out[0] == installs(network, [("x0", TOP)])
-    assert SendTo(A, Decide((Setting("job", "x0", 0, TOP, None, 1), Setting("job", "x0", 1, SECOND, None, 1)))) in out
+    assert out[0] == installs(network, [("x0", NEW)])
+    assert SendTo(A, Decide((Setting("job", "x0", 0, NEW, None, 1), Setting("job", "x0", 1, NEXT, None, 1)))) in out
     say(coordinator, (B, finish("x0")))
     # The next iteration is at the connection's head now: its rule follows, its setting is known.
-    assert without_log(decide(coordinator, NOW)) == [installs(network, [("x0", SECOND)])]
+    assert without_log(decide(coordinator, NOW)) == [installs(network, [("x0", NEXT)])]
 
 
 def test_progress_alone_decides_nothing(network):
@@ -378,8 +393,8 @@ def test_what_is_decided_is_what_packets_carry(network):
     say(coordinator, (A, GROUP), (A, Ready()), (B, Ready()), now_s=BEGUN_AT)
     say(coordinator, (A, release("x0")), (A, release("x1")))
     fabric.enact(decide(coordinator, NOW))
-    assert fabric.tcp("h1", "h3", 10_000, 5001)[2].dscp == TOP
-    assert fabric.tcp("h1", "h3", 10_001, 5001)[2].dscp == SECOND
+    assert fabric.tcp("h1", "h3", 10_000, 5001)[2].dscp == NEW
+    assert fabric.tcp("h1", "h3", 10_001, 5001)[2].dscp == NEXT
     before = fabric.tcp("h1", "h3", 10_002, 5001)[2].dscp
     fabric.enact(say(coordinator, (RUNNER, End())))
     assert fabric.tcp("h1", "h3", 10_000, 5001)[2].dscp == before == 0
@@ -555,7 +570,7 @@ def test_the_end_takes_back_rules_and_state(network):
     coordinator = started(network)
     say(coordinator, (A, release("x0")))
     decide(coordinator, NOW)
-    switch, rule = flow_rule(network, GROUP.flows[0], TOP)
+    switch, rule = flow_rule(network, GROUP.flows[0], NEW)
     taken_back = [InstallRules(switch, remove=(rule,)), CloseLog()]
     assert say(coordinator, (RUNNER, End())) == [*taken_back, SendTo(RUNNER, Event("ended", "run0"))]
     refused(coordinator, A, release("x1"), "outside a run")

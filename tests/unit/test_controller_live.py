@@ -84,9 +84,10 @@ def test_the_last_decision_says_why_in_which_order_and_what_changed(network):
     assert made.policy == "by-id"
     assert made.trigger == "release job/x1#0, release job/x0#0"
     assert (made.flows, made.groups, made.changes) == (2, 1, 2)
-    assert [(one.flow, one.rank, one.traffic_class) for one in made.order] == [("x0", 0, 1), ("x1", 1, 2)]
+    # New flows leave classes above them.
+    assert [(one.flow, one.rank, one.traffic_class) for one in made.order] == [("x0", 0, 3), ("x1", 1, 4)]
     assert [one.due_s for one in made.order] == pytest.approx([1.0, 2.0])
-    assert {one.flow: one.traffic_class for one in made.changed} == {"x0": 1, "x1": 2}
+    assert {one.flow: one.traffic_class for one in made.changed} == {"x0": 3, "x1": 4}
     assert coordinator.live(at(1.0)).recent == ()
     say(coordinator, (B, finish("x0", at(2.0))), now_s=at(2.0))
     decide(coordinator, at(2.0))

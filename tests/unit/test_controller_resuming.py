@@ -31,9 +31,9 @@ from echelonflow.wire.messages import (
 from tests.unit.coordinator_driver import decide, leave
 from tests.unit.test_controller_coordinator import (
     GROUP,
+    NEW,
     NOW,
     RUNNER,
-    TOP,
     A,
     B,
     connect_switches,
@@ -114,7 +114,7 @@ class TestSwitches:
 
     def test_a_mark_that_is_in_force_is_not_set_again(self, network):
         coordinator = follower(network)
-        say(coordinator, (A, again("x0", dscp=TOP)), (A, again("x1", dscp=LOWEST)))
+        say(coordinator, (A, again("x0", dscp=NEW)), (A, again("x1", dscp=LOWEST)))
         out = decide(coordinator, NOW)
         # x0 has what it should; x1 is in the lowest class, from which nobody is moved up while classes suffice
         assert not [i for i in out if isinstance(i, InstallRules)]
@@ -184,7 +184,7 @@ class TestTellingAgain:
         say(coordinator, (A, release("x0")))
         assert say(coordinator, (A, again("x0"))) == []  # nothing was decided yet
         decide(coordinator, NOW)
-        assert settings(say(coordinator, (A, again("x0")))) == [Setting("job", "x0", 0, TOP, None, 1)]
+        assert settings(say(coordinator, (A, again("x0")))) == [Setting("job", "x0", 0, NEW, None, 1)]
 
     def test_a_release_that_was_lost_counts_when_it_is_told_again(self, network):
         coordinator = started(network)

@@ -28,10 +28,10 @@ from tests.unit.test_controller_coordinator import (
     BEGIN,
     BEGUN_AT,
     GROUP,
+    NEW,
+    NEXT,
     NOW,
     RUNNER,
-    SECOND,
-    TOP,
     A,
     by_id,
     connect_switches,
@@ -59,7 +59,8 @@ def failing(snapshot):
 
 
 NOT_BOOKS = ("_fabric", "_clock", "_number", "_connected", "_senders", "ahead")
-THIRD = dscp_of_class(3)
+MOVED_DOWN = dscp_of_class(5)
+"""Of x0 once it goes behind x1, which keeps the mark that it has as the second of two new flows."""
 BACKWARDS = Policy("backwards", "priority", "", by_id_backwards)
 FAILING = Policy("failing", "priority", "", failing)
 ISOLATED = Policy("isolated", "priority", "", by_id_backwards, isolated=True)
@@ -82,7 +83,7 @@ def test_a_swap_applies_to_flows_in_flight_at_once(network):
     assert swap(coordinator, BACKWARDS, None, NOW) == [SendTo(RUNNER, Event("policy", "swapped to backwards"))]
     assert coordinator.due(NOW)
     out = decide(coordinator, NOW)
-    assert decided_settings(out) == {"x0": THIRD}  # now behind x1, with the fewest changes
+    assert decided_settings(out) == {"x0": MOVED_DOWN}  # now behind x1, with the fewest changes
     assert record(out).trigger == "policy"
     assert coordinator.status(NOW).run.policy == "backwards"
 
@@ -193,19 +194,19 @@ def test_clients_without_a_runner_are_served(network):
     coordinator = standing(network)
     say(coordinator, (A, release("x0")))
     out = decide(coordinator, NOW)
-    assert SendTo(A, Decide((Setting("job", "x0", 0, TOP, None, 1),))) in out
+    assert SendTo(A, Decide((Setting("job", "x0", 0, NEW, None, 1),))) in out
 
 
 def test_a_client_that_leaves_takes_its_jobs_along(network):
     coordinator = standing(network)
     say(coordinator, (A, release("x0")))
     decide(coordinator, NOW)
-    switch, rule = flow_rule(network, GROUP.flows[0], TOP)
+    switch, rule = flow_rule(network, GROUP.flows[0], NEW)
     assert leave(coordinator, A, NOW) == [InstallRules(switch, remove=(rule,))]
     assert coordinator.status(NOW).run.groups == 0
     # And the same again from the beginning.
     assert say(coordinator, (4, Hello("trainer", "h1")), (4, GROUP), (4, Release("job", "x0", 0, NOW))) == []
-    assert decided_settings(decide(coordinator, NOW)) == {"x0": TOP}
+    assert decided_settings(decide(coordinator, NOW)) == {"x0": NEW}
 
 
 def test_what_others_report_of_a_job_whose_client_has_gone_is_no_mistake(network):
@@ -294,7 +295,7 @@ def test_events_that_nobody_decides_on_do_not_pile_up(network):
 
 def test_a_switch_that_comes_back_gets_the_rules_of_flows_in_force(network):
     coordinator = in_flight(network)
-    switch, rule = flow_rule(network, GROUP.flows[0], TOP)
+    switch, rule = flow_rule(network, GROUP.flows[0], NEW)
     coordinator.handle(SwitchLost(dpid(network, switch)), NOW)
     (reset,) = coordinator.handle(SwitchConnected(dpid(network, switch)), NOW)
     assert isinstance(reset, ResetSwitch)
@@ -306,19 +307,19 @@ def test_a_switch_that_comes_back_gets_the_rules_of_flows_in_force(network):
 
 def test_marks_decided_while_a_switch_was_away_are_there_when_it_is_back(network):
     coordinator = in_flight(network)
-    switch, _ = flow_rule(network, GROUP.flows[0], TOP)
+    switch, _ = flow_rule(network, GROUP.flows[0], NEW)
     coordinator.handle(SwitchLost(dpid(network, switch)), NOW)
     swap(coordinator, BACKWARDS, None, NOW)
     decide(coordinator, NOW)
     (reset,) = coordinator.handle(SwitchConnected(dpid(network, switch)), NOW)
-    assert flow_rule(network, GROUP.flows[0], THIRD)[1] in reset.rules
+    assert flow_rule(network, GROUP.flows[0], MOVED_DOWN)[1] in reset.rules
 
 
 def test_groups_are_described_with_what_is_in_force(network):
     coordinator = in_flight(network)
     (group,) = coordinator.groups()
     assert (group.job, group.group, group.flows, group.size_bytes) == ("job", "g", 2, 2 * 10**6)
-    assert [(f.flow, f.dscp) for f in group.in_flight] == [("x0", TOP), ("x1", SECOND)]
+    assert [(f.flow, f.dscp) for f in group.in_flight] == [("x0", NEW), ("x1", NEXT)]
     other = Declare(
         "other", "g", "k", 1.0, tuple(msgspec.structs.replace(f, src_port=20_000 + f.index) for f in GROUP.flows)
     )
