@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 POLICY = "echelonflow"
 ITERATIONS = 4
 """Of each job: enough for small disturbances to become large."""
-REPEATS = (8, 9, 12, 13)
+REPEATS = (7, 18, 19, 23)
 """Whose draws of durations make much hang on chance; under others it is less."""
 ON_TIME = Measured(settings=Settings())
 ANOTHER_DRAW = 1000
@@ -123,8 +123,8 @@ def test_links_that_carry_less_and_nobody_knows(share):
     assert len(kept) == 0 or any("that the measured causes explain" in reason for reason in reasons)
 
 
-def test_computations_that_were_late_by_a_twentieth():
+def test_computations_that_were_late_by_a_tenth():
     repeat = REPEATS[0]
-    run = judged(repeat, late(0.05), 0.05)
+    run = judged(repeat, late(0.1), 0.1)
     assert not keeps_limits(run, Limits())
     assert any(job.computation.beyond > Limits().max_moved_iteration * job.explained_s for job in run.values())
