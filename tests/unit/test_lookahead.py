@@ -170,7 +170,9 @@ def _key(flow):
 
 def test_where_it_cannot_look_ahead_it_says_so(case):
     jobs = [dataclasses.replace(case.jobs[0], discipline=Discipline("by hand", Window(slots=1), ()))]
-    with pytest.raises(InputError, match="jobs that are placed, come after no other and do not hold back flows by themselves"):
+    with pytest.raises(
+        InputError, match="jobs that are placed, come after no other and do not hold back flows by themselves"
+    ):
         simulate(jobs, case.network, policies.load("lookahead"))
 
 
