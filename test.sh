@@ -32,9 +32,10 @@ fi
 wait "$compiling"
 trap - EXIT
 # Emulation needs the machine for itself; all else is tested by as many processes as there are cores. They take files in
-# order, with the longest among the first. By their numbers of tests it would be among the last, beside idle processes.
+# order, with the longest among the first. By their numbers of tests it would be among the last, beside idle processes. Pages
+# come last: what opens them leaves an event loop behind.
 status=0
-pytest tests/browser tests/unit tests/contract -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder || status=$?
+pytest tests/unit tests/contract tests/browser -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder || status=$?
 if .venv/bin/python -c 'import torch' >/dev/null 2>&1; then
     pytest tests/live || status=$?
 else

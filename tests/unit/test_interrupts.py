@@ -20,11 +20,14 @@ from tests.unit.test_experiments import GOOD, YAML
 
 @pytest.mark.parametrize("number", interrupts.AS_CTRL_C)
 def test_signals_that_end_a_program_end_an_experiment_as_ctrl_c_does(number):
-    before = signal.getsignal(number)
-    with pytest.raises(KeyboardInterrupt), interrupts.in_order():
-        os.kill(os.getpid(), number)
-        signal.pause()  # until it arrives, if it has not
-    assert signal.getsignal(number) is before
+    before = signal.signal(number, signal.SIG_DFL)  # tests that nohup started would ignore one
+    try:
+        with pytest.raises(KeyboardInterrupt), interrupts.in_order():
+            os.kill(os.getpid(), number)
+            signal.pause()  # until it arrives, if it has not
+        assert signal.getsignal(number) is signal.SIG_DFL
+    finally:
+        signal.signal(number, before)
 
 
 def test_a_signal_that_is_ignored_stays_so():

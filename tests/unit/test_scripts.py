@@ -223,7 +223,9 @@ def test_emulation_is_tested_by_itself_and_after_all_else(checks):
     assert status == 0
     assert "warm_up" in compiled
     assert live == "<tests/live>"
-    assert first.startswith("<tests/browser><tests/unit><tests/contract><-n>")
+    assert first.startswith(
+        "<tests/unit><tests/contract><tests/browser><-n>"
+    )  # what a browser leaves behind disturbs other tests
     assert second == "<tests/emulation>"
 
 
