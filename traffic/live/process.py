@@ -21,6 +21,7 @@ from traffic.live.mesh import connect_all
 from traffic.live.observed import observed
 from traffic.live.observing import Iteration, Observer, Operation, Part
 from traffic.live.performance import Performance
+from traffic.live.priority import take_short_turns
 from traffic.live.running import OnDone
 
 OBSERVE_VARIABLE = "ECHELON_OBSERVE"
@@ -80,6 +81,7 @@ class Process:
         links = {other: Link(each, other, early, send_buffer_bytes) for other, each in connections.items()}
         self.engine = Engine(links, names, early, f"rank {rank}")
         if self._performance is not None:
+            take_short_turns()
             self._performance.attach(self.engine)
         self._groups: set[int] = set()
         self._iterations: list[Iteration] = []
