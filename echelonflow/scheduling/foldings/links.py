@@ -93,9 +93,12 @@ class _Order:
         A flow served above those would starve them, and with them the whole flow before it, whose window they fill:
         nobody behind that flow is placed above them.
         """
+        return self._placed(self._equals(taking_part), at_least, queued)
+
+    def _placed(self, equals: Sequence[tuple[Ints, Ints]], at_least: Ints, queued: Ints | None = None) -> Ints:
         place = np.full(len(self.rank), UNDECIDED)
         next_free = np.zeros(self._links, np.int64)  # by link: below all placed so far
-        for rows, links in self._equals(taking_part):
+        for rows, links in equals:
             own = max(int(next_free[links].max(initial=0)), int(at_least[rows].max(initial=0)))
             place[rows] = own
             kept_free = UNDECIDED if queued is None else int(queued[rows].max(initial=UNDECIDED))
@@ -113,10 +116,11 @@ class _Order:
         is_new = taking_part & (held == UNDECIDED)
         if not is_new.any():
             return least
-        low = self.places(np.where(is_new, last // SPARED, held), taking_part)
+        equals = self._equals(taking_part)
+        low = self._placed(equals, np.where(is_new, last // SPARED, held))
         place: Ints = least.copy()
         lowest = np.full(self._links, last, np.int64)  # by link: above all placed so far
-        for rows, links in reversed(self._equals(taking_part)):
+        for rows, links in reversed(equals):
             greatest = int(lowest[links].min(initial=last))
             moves = is_new[rows].all()
             highest = int(least[rows[0]])
