@@ -31,7 +31,7 @@ pytestmark = [
 STEPS = 6
 
 
-def experiment(folder, steps, more=""):
+def experiment(folder, steps, more="", program="train_ddp.py", options=""):
     path = folder / "live.yaml"
     path.write_text(
         textwrap.dedent(f"""\
@@ -39,8 +39,8 @@ def experiment(folder, steps, more=""):
             network: {{topology: single-switch, hosts: 3, rate: 50 Mbit/s}}
             jobs:
             - name: gpt
-              program: {ROOT / "examples/live/train_ddp.py"}
-              arguments: [--steps, {steps}, --width, 64]
+              program: {ROOT / "examples/live" / program}
+              arguments: [--steps, {steps}, --width, 64{options}]
               ranks: 3
               compute: {{profiled: 300 ms}}{more}
             policies: [echelonflow]
@@ -131,20 +131,8 @@ def test_a_job_scheduler_crosses_the_barrier_in_an_unchanged_program(tmp_path):
 
 
 def test_a_program_that_changes_in_mid_run_is_scheduled_after_that_as_before(tmp_path):
-    path, steps = tmp_path / "live.yaml", 8
-    path.write_text(
-        textwrap.dedent(f"""\
-            name: live
-            network: {{topology: single-switch, hosts: 3, rate: 50 Mbit/s}}
-            jobs:
-            - name: gpt
-              program: {ROOT / "examples/live/train_pipeline.py"}
-              arguments: [--steps, {steps}, --width, 64, --grow-after, 4]
-              ranks: 3
-              compute: {{profiled: 300 ms}}
-            policies: [echelonflow]
-            """)
-    )
+    steps = 8
+    path = experiment(tmp_path, steps, program="train_pipeline.py", options=", --grow-after, 4")
     done = subprocess.run(command(path, tmp_path / "out"), capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode in (EXIT_VALID, EXIT_INVALID), done.stdout + done.stderr
     assert "of 8 iterations these are alike: 2 to 4 (gpt), 6 to 8 (gpt.2);" in done.stdout
